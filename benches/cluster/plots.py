@@ -15,8 +15,7 @@ from locks.plots import LINES, STYLE, save
 
 TICKS = (50, 90, 99, 99.9)
 
-# The lines of the peers that the other benchmark draws are the same there. Those of the plain client and of other
-# systems are dotted.
+# The lines of the peers that the other benchmark does not draw. The lines of the plain client are dotted.
 MORE = {
     "raw": ("#7f7f7f", "x", ":"),
     "relay": ("#000000", "+", ":"),

@@ -32,9 +32,9 @@ def run(table: Table) -> str:
     where = f"{machine['processor']}), {machine['memory_gib']:g} GiB, {machine['system']}"
     text = (
         f"`{told['command']}`, {told['made'][:10]}, {told['seconds']:,} s. "
-        f"{machine['processors']} processors ({where}. {told['server']}. To append 4 KiB to a file and to wait for the disk took "
-        f"{machine['fsync_ms']:.2g} ms. Before the run, {round(machine['idle_before'] * 100)} % of the "
-        "processors' time was unused."
+        f"{machine['processors']} processors ({where}. {told['server']}. Appending 4 KiB to a file and "
+        f"waiting for the disk took {machine['fsync_ms']:.2g} ms. Before the run, "
+        f"{round(machine['idle_before'] * 100)} % of the processors' time was unused."
     )
     if machine["idle_before"] < QUIET:
         text += (

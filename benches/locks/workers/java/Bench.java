@@ -42,8 +42,8 @@ public final class Bench {
 
     private Bench(Task task) {
         this.task = task;
-        boolean exclusive = task.kind.equals("mutex") && !task.each;
-        latencies = new Latencies(task.latencies, exclusive, task.period);
+        boolean exclusive = task.kind().equals("mutex") && !task.each();
+        latencies = new Latencies(task.latencies(), exclusive, task.period());
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -51,7 +51,7 @@ public final class Bench {
     }
 
     private void run() throws Exception {
-        for (int number = 0; number <= task.clients; number++) {
+        for (int number = 0; number <= task.clients(); number++) {
             CuratorFramework client =
                     CuratorFrameworkFactory.newClient(
                             task.clientHosts(number), 10_000, 10_000, new ExponentialBackoffRetry(100, 3));
@@ -60,7 +60,7 @@ public final class Bench {
             clients.add(client);
         }
         hold();
-        for (int number = 0; number < task.clients * task.contenders; number++) {
+        for (int number = 0; number < task.clients() * task.contenders(); number++) {
             int contender = number;
             start(() -> contend(contender));
         }
@@ -77,9 +77,9 @@ public final class Bench {
 
     /** The last client holds the locks that the others find taken. */
     private void hold() throws InterruptedException {
-        CountDownLatch holding = new CountDownLatch(task.held);
-        CuratorFramework client = clients.get(task.clients);
-        for (int number = 0; number < task.held; number++) {
+        CountDownLatch holding = new CountDownLatch(task.held());
+        CuratorFramework client = clients.get(task.clients());
+        for (int number = 0; number < task.held(); number++) {
             start(() -> {
                 try {
                     locks(client, 0)[1].acquire.run();
@@ -96,13 +96,13 @@ public final class Bench {
     /** Returns a contender's locks for writing and reading. */
     private Lock[] locks(CuratorFramework client, int contender) {
         String path = task.lockPath(contender);
-        if (task.kind.equals("readwrite")) {
+        if (task.kind().equals("readwrite")) {
             InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path);
             return new Lock[] {mutual(both.writeLock()), mutual(both.readLock())};
         }
-        Lock lock = task.kind.equals("mutex")
+        Lock lock = task.kind().equals("mutex")
                 ? mutual(new InterProcessMutex(client, path))
-                : counting(new InterProcessSemaphoreV2(client, path, task.permits));
+                : counting(new InterProcessSemaphoreV2(client, path, task.permits()));
         return new Lock[] {lock, lock};
     }
 
@@ -116,9 +116,9 @@ public final class Bench {
     }
 
     private void contend(int contender) {
-        CuratorFramework client = clients.get(contender / task.contenders);
+        CuratorFramework client = clients.get(contender / task.contenders());
         try {
-            switch (task.op) {
+            switch (task.op()) {
                 case "pair" -> pairs(locks(client, contender), contender);
                 case "reenter" -> reenter(locks(client, contender)[0]);
                 default -> tries(new InterProcessMutex(client, task.lockPath(contender)));
