@@ -77,7 +77,7 @@ def _cases(delay_ms: int) -> tuple[Case, ...]:
     # A pair of a free lock takes two round trips.
     open_loop = SLACK * 2 * delay_ms / 1000 + SERVICE
     # A turn of usual length has time for only a few scheduled pairs.
-    longer = 4 if delay_ms > DELAYS[0] else 2
+    longer = 3 if delay_ms > DELAYS[0] else 2
     free = replace(_FREE, period=open_loop)
     linger = replace(free, name="linger", shown="free lock, 1 client, linger of 1 s", linger=1)
     cohort = Workload("cohort", "10 contenders of 1 client, cohort of 10", contenders=10, cohort=10)

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 
 mod latencies;
 
-pub use latencies::Stopwatch;
 use latencies::Latencies;
+pub use latencies::Stopwatch;
 
 /// Number of operations between two checks of the gate, for operations that send no request.
 pub const BATCH: u64 = 100;
