@@ -84,13 +84,20 @@ bench-counts: ## Compare instructions and allocations of single operations with 
 	@python3 benches/counts.py $(if $(RENEW),--renew)
 
 .PHONY: bench-report
-bench-report: ## Write the plots and the figures of docs/performance.md, from benches/results/full.json
+bench-report: ## Write the plots and the figures of docs/performance.md and docs/production.md, from benches/results
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks.publish
+	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m cluster.publish
 
 # QUICK=1: 200 clients instead of 1,000, in two minutes instead of ten; does not change docs/scale.md.
 .PHONY: bench-scale
 bench-scale: jars ## Run 1,000 clients and 100,000 locks on one real server, and write the figures of docs/scale.md
 	@cd benches && PYTHONPATH=.:../tests:../tools ../$(PYTHON) -m scale $(if $(QUICK),--quick)
+
+# QUICK=1: takes three minutes instead of twenty. BENCH: further arguments, such as `--only free-5ms`.
+.PHONY: bench-cluster
+bench-cluster: toolchains ## Benchmark latencies of locks on three servers with fsync and a network (benches/README.md)
+	@python3 benches/prepare.py
+	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m cluster $(if $(QUICK),--quick) $(BENCH)
 
 .PHONY: bench-embedded
 bench-embedded: jars ## Compare the embedded server with the real one: creations per second, memory

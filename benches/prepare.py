@@ -73,9 +73,11 @@ def java() -> None:
     """Build the worker that uses Curator."""
     classes = TARGET / "classes"
     classes.mkdir(parents=True, exist_ok=True)
+    sources = sorted((WORKERS / "java").glob("*.java"))
     run(
         *("javac", "-Xlint:all,-processing,-classfile", "-Werror", "-proc:none", "--release", "17"),
-        *("-d", classes, "-cp", f"{BUILT / 'lib'}/*", WORKERS / "java" / "Bench.java"),
+        *("-d", classes, "-cp", f"{BUILT / 'lib'}/*"),
+        *sources,
     )
 
 

@@ -179,7 +179,8 @@ class Measurement:
                 with self._noted(workers, results[peer.name]):
                     results[peer.name].version = workers[peer.name].ready(READY)
                     if workload.queues and peer.queues:
-                        self._await_queue(paths[peer.name], workload.total)
+                        zookeeper = self._servers["zookeeper"].hosts
+                        await_queue(zookeeper, paths[peer.name], workload.total)
             for peer in peers:
                 self._step(peer.shown)
                 with self._noted(workers, results[peer.name]):
@@ -201,7 +202,7 @@ class Measurement:
                         if proxy is None:
                             self._direct(workers[peer.name], results[peer.name], seconds)
                         else:
-                            self._through(proxy, workers[peer.name], results[peer.name], seconds, most)
+                            through(proxy, workers[peer.name], results[peer.name], seconds, most)
         finally:
             for worker in workers.values():
                 worker.stop()
@@ -232,37 +233,36 @@ class Measurement:
         total.worker += after[0] - before[0]
         total.server += after[1] - before[1]
 
-    @staticmethod
-    def _through(proxy: Proxy, worker: Worker, result: Result, seconds: float, most: int) -> None:
-        """Run turns through a proxy that counts requests, until there are enough pairs."""
-        traffic = result.traffic = result.traffic or Traffic()
-        for _ in range(most):
-            proxy.reset()
-            counted = worker.count(seconds)
-            counts = proxy.snapshot()
-            result.turns.append(counted)
-            traffic.count += counted.count
-            traffic.requests.update(counts.requests)
-            traffic.sent += counts.sent
-            traffic.received += counts.received
-            if traffic.count >= ENOUGH:
-                break
 
-    def _await_queue(self, path: str, length: int) -> None:
-        """Wait until this many contenders are in the queue, including the holder."""
-        client = KazooClient(self._servers["zookeeper"].hosts)
-        client.start()
-        try:
-            deadline = time.monotonic() + READY
-            while True:
-                with contextlib.suppress(NoNodeError):
-                    if client.get(path)[1].numChildren >= length:
-                        return
-                if time.monotonic() > deadline:
-                    raise WorkerFailed(
-                        f"fewer than {length} contenders were in the queue after {READY:.0f} s"
-                    )
-                time.sleep(0.02)
-        finally:
-            client.stop()
-            client.close()
+def through(proxy: Proxy, worker: Worker, result: Result, seconds: float, most: int) -> None:
+    """Run turns through a proxy that counts requests, until there are enough pairs."""
+    traffic = result.traffic = result.traffic or Traffic()
+    for _ in range(most):
+        proxy.reset()
+        counted = worker.count(seconds)
+        counts = proxy.snapshot()
+        result.turns.append(counted)
+        traffic.count += counted.count
+        traffic.requests.update(counts.requests)
+        traffic.sent += counts.sent
+        traffic.received += counts.received
+        if traffic.count >= ENOUGH:
+            break
+
+
+def await_queue(hosts: str, path: str, length: int) -> None:
+    """Wait until this many contenders are in the queue, including the holder."""
+    client = KazooClient(hosts)
+    client.start()
+    try:
+        deadline = time.monotonic() + READY
+        while True:
+            with contextlib.suppress(NoNodeError):
+                if client.get(path)[1].numChildren >= length:
+                    return
+            if time.monotonic() > deadline:
+                raise WorkerFailed(f"fewer than {length} contenders were in the queue after {READY:.0f} s")
+            time.sleep(0.02)
+    finally:
+        client.stop()
+        client.close()

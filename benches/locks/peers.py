@@ -76,7 +76,8 @@ def _node(script: str) -> tuple[str, ...]:
     return (NODE, str(WORKERS / "node" / script))
 
 
-def _plain(design: str) -> tuple[str, ...]:
+def plain(design: str) -> tuple[str, ...]:
+    """Return the command of a design on the plain client."""
     # `{task}` is replaced by the task.
     return (str(RELEASE / "bench-plain"), "{task}", design)
 
@@ -97,7 +98,7 @@ _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=
 
 # Not a real peer: it sends single reads one after another, to measure the round trip of a workload with a
 # network delay.
-BARE = Peer("bare", "a bare request", _plain("bare"), queues=False)
+BARE = Peer("bare", "a bare request", plain("bare"), queues=False)
 
 PEERS = (
     Peer("rust", "zklock, Rust", (str(RELEASE / "bench-zklock"),), ALL_KINDS, _EVERYTHING),
@@ -125,13 +126,13 @@ PEERS = (
     Peer("kazoo", "kazoo", _python("kazoo_threads"), ALL_KINDS, _TRIES, most=500),
     Peer("go", "go-zookeeper", (str(TARGET / "zookeeper"),)),
     Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), warm=_NODE_WARM, most=500),
-    Peer("raw", "the client alone", _plain("raw"), only=_YARDSTICK, queues=False),
+    Peer("raw", "the client alone", plain("raw"), only=_YARDSTICK, queues=False),
     Peer(
-        "relay", "the client alone, called from another thread", _plain("relay"), only=_RELAYED, queues=False
+        "relay", "the client alone, called from another thread", plain("relay"), only=_RELAYED, queues=False
     ),
-    Peer("queue", "watch the predecessor", _plain("queue"), only=_QUEUES),
-    Peer("spin", "spin on create", _plain("spin"), only=_QUEUES, queues=False, polls=True),
-    Peer("herd", "watch one node", _plain("herd"), only=_QUEUES, queues=False),
+    Peer("queue", "watch the predecessor", plain("queue"), only=_QUEUES),
+    Peer("spin", "spin on create", plain("spin"), only=_QUEUES, queues=False, polls=True),
+    Peer("herd", "watch one node", plain("herd"), only=_QUEUES, queues=False),
     Peer(
         "postgres",
         "PostgreSQL",

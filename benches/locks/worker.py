@@ -8,7 +8,8 @@ import queue
 import subprocess
 import tempfile
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.processes import reap, spawn
@@ -26,6 +27,8 @@ class Counted:
 
     count: int
     seconds: float
+    # Histograms by name, in the compressed format of these libraries.
+    latencies: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -84,7 +87,7 @@ class Worker:
         """Let the worker run for this many seconds."""
         self._write(f"count {seconds}")
         answer = self._answer(seconds + 30)
-        return Counted(answer["count"], answer["seconds"])
+        return Counted(answer["count"], answer["seconds"], answer.get("latencies", {}))
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None

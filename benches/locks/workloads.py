@@ -43,6 +43,10 @@ class Workload:
     quick: bool = False
     # True if requests are counted.
     counted: bool = True
+    # True if the worker measures the latency of each operation. `period` is the time in seconds between the
+    # scheduled starts of two pairs; without it, a pair starts when the previous one is complete.
+    latencies: bool = False
+    period: float = 0
 
     @property
     def total(self) -> int:
@@ -78,7 +82,8 @@ class Workload:
 
     def task(self, hosts: str, path: str) -> dict[str, object]:
         """Return a worker's task."""
-        return {
+        measured = {"latencies": True, "period": self.period} if self.latencies else {}
+        return measured | {
             "hosts": hosts,
             "path": path,
             "op": self.op,

@@ -3,6 +3,7 @@ module zklock/benches/locks/go
 go 1.21
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.1.2
 	github.com/go-zookeeper/zk v1.0.4
 	go.etcd.io/etcd/client/v3 v3.5.9
 )

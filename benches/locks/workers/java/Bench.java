@@ -25,21 +25,6 @@ public final class Bench {
     /** Stack size of a thread in bytes, because there can be thousands of threads. */
     private static final long STACK = 256 * 1024;
 
-    /** A worker's task. */
-    private record Task(
-            String hosts, String path, String op, String kind, int clients, int contenders, boolean each, double reads,
-            int permits, int held) {
-        String lockPath(int contender) {
-            return each ? path + "/" + contender : path;
-        }
-
-        boolean writes(int contender, int turn) {
-            // The share of readers is never 100 %.
-            long step = Math.round(100 / (100 - reads));
-            return (contender + turn) % step == step - 1;
-        }
-    }
-
     private interface Step {
         void run() throws Exception;
     }
@@ -52,10 +37,13 @@ public final class Bench {
     private static final LongAdder DONE = new LongAdder();
 
     private final Task task;
+    private final Latencies latencies;
     private final List<CuratorFramework> clients = new ArrayList<>();
 
     private Bench(Task task) {
         this.task = task;
+        boolean exclusive = task.kind().equals("mutex") && !task.each();
+        latencies = new Latencies(task.latencies(), exclusive, task.period());
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -63,15 +51,16 @@ public final class Bench {
     }
 
     private void run() throws Exception {
-        for (int number = 0; number <= task.clients; number++) {
+        for (int number = 0; number <= task.clients(); number++) {
             CuratorFramework client =
-                    CuratorFrameworkFactory.newClient(task.hosts, 10_000, 10_000, new ExponentialBackoffRetry(100, 3));
+                    CuratorFrameworkFactory.newClient(
+                            task.clientHosts(number), 10_000, 10_000, new ExponentialBackoffRetry(100, 3));
             client.start();
             client.blockUntilConnected();
             clients.add(client);
         }
         hold();
-        for (int number = 0; number < task.clients * task.contenders; number++) {
+        for (int number = 0; number < task.clients() * task.contenders(); number++) {
             int contender = number;
             start(() -> contend(contender));
         }
@@ -88,9 +77,9 @@ public final class Bench {
 
     /** The last client holds the locks that the others find taken. */
     private void hold() throws InterruptedException {
-        CountDownLatch holding = new CountDownLatch(task.held);
-        CuratorFramework client = clients.get(task.clients);
-        for (int number = 0; number < task.held; number++) {
+        CountDownLatch holding = new CountDownLatch(task.held());
+        CuratorFramework client = clients.get(task.clients());
+        for (int number = 0; number < task.held(); number++) {
             start(() -> {
                 try {
                     locks(client, 0)[1].acquire.run();
@@ -107,13 +96,13 @@ public final class Bench {
     /** Returns a contender's locks for writing and reading. */
     private Lock[] locks(CuratorFramework client, int contender) {
         String path = task.lockPath(contender);
-        if (task.kind.equals("readwrite")) {
+        if (task.kind().equals("readwrite")) {
             InterProcessReadWriteLock both = new InterProcessReadWriteLock(client, path);
             return new Lock[] {mutual(both.writeLock()), mutual(both.readLock())};
         }
-        Lock lock = task.kind.equals("mutex")
+        Lock lock = task.kind().equals("mutex")
                 ? mutual(new InterProcessMutex(client, path))
-                : counting(new InterProcessSemaphoreV2(client, path, task.permits));
+                : counting(new InterProcessSemaphoreV2(client, path, task.permits()));
         return new Lock[] {lock, lock};
     }
 
@@ -127,9 +116,9 @@ public final class Bench {
     }
 
     private void contend(int contender) {
-        CuratorFramework client = clients.get(contender / task.contenders);
+        CuratorFramework client = clients.get(contender / task.contenders());
         try {
-            switch (task.op) {
+            switch (task.op()) {
                 case "pair" -> pairs(locks(client, contender), contender);
                 case "reenter" -> reenter(locks(client, contender)[0]);
                 default -> tries(new InterProcessMutex(client, task.lockPath(contender)));
@@ -140,11 +129,16 @@ public final class Bench {
     }
 
     private void pairs(Lock[] both, int contender) throws Exception {
+        Latencies.Stopwatch watch = latencies.new Stopwatch();
         for (int turn = 0; true; turn++) {
             Lock lock = both[task.writes(contender, turn) ? 0 : 1];
+            watch.start();
             lock.acquire.run();
-            gate.await();
+            watch.acquired();
+            latencies.pass(gate);
+            watch.releasing();
             lock.release.run();
+            watch.released();
             DONE.increment();
         }
     }
@@ -172,7 +166,7 @@ public final class Bench {
     }
 
     /** Reports that the worker is ready, and follows the driver's commands until `stop`. */
-    private static void serve() throws Exception {
+    private void serve() throws Exception {
         String version = CuratorFramework.class.getPackage().getImplementationVersion();
         System.out.println("{\"ready\": \"Curator " + version + "\"}");
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -180,12 +174,14 @@ public final class Bench {
             double seconds = Double.parseDouble(line.substring(6));
             long before = DONE.sum();
             long began = System.nanoTime();
+            latencies.begin();
             gate.countDown();
             Thread.sleep((long) (seconds * 1000));
             gate = new CountDownLatch(1);
             long count = DONE.sum() - before;
             double took = (System.nanoTime() - began) / 1e9;
-            System.out.println("{\"count\": " + count + ", \"seconds\": " + took + "}");
+            String told = latencies.on ? ", \"latencies\": " + latencies.take() : "";
+            System.out.println("{\"count\": " + count + ", \"seconds\": " + took + told + "}");
         }
     }
 }

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import process from 'node:process'
 import { setImmediate as turn } from 'node:timers/promises'
 
-import { BATCH, contenders, gate, lockPath, quietly, serve, task, writes } from './gate.mjs'
+import { BATCH, clientHosts, contenders, gate, lockPath, quietly, serve, stopwatch, task, writes } from './gate.mjs'
 
 const require = createRequire(`${process.env.ZKLOCK_BENCH_PACKAGE}/package.json`)
 const { Client, Mutex, ReadWriteLock, Semaphore } = require('zklock')
@@ -25,10 +25,16 @@ function locks(client, contender) {
 
 const work = {
   async pair(both, contender) {
+    const watch = stopwatch()
     for (let number = 0; ; number++) {
+      const pause = watch.start()
+      if (pause) await pause
       const lease = await both[writes(contender, number) ? 0 : 1].acquire()
+      watch.acquired()
       await gate.pass()
+      watch.releasing()
       await lease.release()
+      watch.released()
       gate.done(1)
       // Lets the event loop run its timers. Acquires that send no request never yield to the loop.
       if (task.linger > 0 && number % BATCH === 0) await turn()
@@ -56,7 +62,9 @@ const work = {
 }
 
 // The last client holds the locks that the others find taken.
-const clients = await Promise.all(Array.from({ length: task.clients + 1 }, () => Client.connect(task.hosts)))
+const clients = await Promise.all(
+  Array.from({ length: task.clients + 1 }, (_, number) => Client.connect(clientHosts(number))),
+)
 const held = await Promise.all(Array.from({ length: task.held }, () => locks(clients.at(-1), 0)[1].acquire()))
 for (let contender = 0; contender < contenders; contender++) {
   const client = clients[Math.floor(contender / task.contenders)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import kazoo.exceptions
 import kazoo.version
 
 from gate import Gate, Task, hold, serve, start
+from latencies import Latencies, Stopwatch
 
 
 def locks(task: Task, client: Any, contender: int) -> tuple[Any, Any]:
@@ -25,15 +27,21 @@ def locks(task: Task, client: Any, contender: int) -> tuple[Any, Any]:
     return client.WriteLock(path), client.ReadLock(path)
 
 
-def pairs(task: Task, gate: Gate, both: tuple[Any, Any], contender: int) -> None:
+def pairs(task: Task, gate: Gate, watch: Stopwatch, both: tuple[Any, Any], contender: int) -> None:
     """Acquire and release forever."""
     turn = 0
     while True:
         lock = both[0 if task.writes(contender, turn) else 1]
         turn += 1
+        if pause := watch.pause():
+            time.sleep(pause)
+        watch.start()
         lock.acquire()
+        watch.acquired()
         gate.wait()
+        watch.releasing()
         lock.release()
+        watch.released()
         gate.counts[contender] += 1
 
 
@@ -48,8 +56,8 @@ def tries(gate: Gate, lock: Any, contender: int) -> None:
 def main() -> None:
     task = Task.from_arguments()
     contenders = task.clients * task.contenders
-    gate = Gate(contenders)
-    clients = [kazoo.client.KazooClient(task.hosts) for _ in range(task.clients + 1)]
+    gate, latencies = Gate(contenders), Latencies(task)
+    clients = [kazoo.client.KazooClient(task.client_hosts(number)) for number in range(task.clients + 1)]
     for client in clients:
         client.start()
 
@@ -62,8 +70,9 @@ def main() -> None:
 
     def body(contender: int) -> None:
         both = locks(task, clients[contender // task.contenders], contender)
+        watch = Stopwatch(latencies)
         work: dict[str, Callable[[], None]] = {
-            "pair": lambda: pairs(task, gate, both, contender),
+            "pair": lambda: pairs(task, gate, watch, both, contender),
             "try": lambda: tries(gate, both[0], contender),
         }
         ends = (kazoo.exceptions.KazooException, kazoo.exceptions.ConnectionClosedError)
@@ -76,7 +85,7 @@ def main() -> None:
         for client in clients:
             client.stop()
 
-    serve(gate, f"kazoo {kazoo.version.__version__}", close)
+    serve(gate, f"kazoo {kazoo.version.__version__}", close, latencies)
 
 
 if __name__ == "__main__":

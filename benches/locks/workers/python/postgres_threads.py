@@ -5,12 +5,14 @@ transaction is committed.
 from __future__ import annotations
 
 import contextlib
+import time
 import zlib
 from typing import Any
 
 import psycopg
 
 from gate import Gate, Task, serve, start
+from latencies import Latencies, Stopwatch
 
 WAIT = "SELECT FROM locks WHERE path = %s FOR UPDATE"
 TRY = "SELECT FROM locks WHERE path = %s FOR UPDATE SKIP LOCKED"
@@ -24,14 +26,20 @@ def connect(task: Task) -> Any:
     )
 
 
-def contend(task: Task, gate: Gate, connection: Any, contender: int) -> None:
+def contend(task: Task, gate: Gate, watch: Stopwatch, connection: Any, contender: int) -> None:
     """Acquire and release forever, or try a taken lock."""
     path = (task.lock_path(contender),)
     while True:
         if task.op == "pair":
+            if pause := watch.pause():
+                time.sleep(pause)
+            watch.start()
             with connection.transaction():
                 connection.execute(WAIT, path)
+                watch.acquired()
                 gate.wait()
+                watch.releasing()
+            watch.released()
         else:
             gate.wait()
             assert connection.execute(TRY, path).fetchone() is None
@@ -41,7 +49,7 @@ def contend(task: Task, gate: Gate, connection: Any, contender: int) -> None:
 def main() -> None:
     task = Task.from_arguments()
     contenders = task.clients * task.contenders
-    gate = Gate(contenders)
+    gate, latencies = Gate(contenders), Latencies(task)
     with connect(task) as first:
         # All workers share one table. Insert the rows that this worker needs.
         first.execute("SELECT pg_advisory_lock(%s)", (zlib.crc32(b"locks"),))
@@ -58,10 +66,11 @@ def main() -> None:
 
     def body(contender: int) -> None:
         with contextlib.suppress(psycopg.Error):
-            contend(task, gate, connections[contender], contender)
+            contend(task, gate, Stopwatch(latencies), connections[contender], contender)
 
     start(contenders, body)
-    serve(gate, f"PostgreSQL {version // 10_000}.{version % 10_000}", lambda: None)
+    told = f"PostgreSQL {version // 10_000}.{version % 10_000}"
+    serve(gate, told, lambda: None, latencies)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 
 import zklock
 
 from gate import BATCH, Gate, Task, hold, serve, start
+from latencies import Latencies, Stopwatch
 
 
 def locks(task: Task, client: zklock.Client, contender: int) -> tuple[zklock.Lock, zklock.Lock]:
@@ -23,15 +25,23 @@ def locks(task: Task, client: zklock.Client, contender: int) -> tuple[zklock.Loc
     return both.write_lock, both.read_lock
 
 
-def pairs(task: Task, gate: Gate, both: tuple[zklock.Lock, zklock.Lock], contender: int) -> None:
+def pairs(
+    task: Task, gate: Gate, watch: Stopwatch, both: tuple[zklock.Lock, zklock.Lock], contender: int
+) -> None:
     """Acquire and release forever."""
     turn = 0
     while True:
         lock = both[0 if task.writes(contender, turn) else 1]
         turn += 1
+        if pause := watch.pause():
+            time.sleep(pause)
+        watch.start()
         lock.acquire()
+        watch.acquired()
         gate.wait()
+        watch.releasing()
         lock.release()
+        watch.released()
         gate.counts[contender] += 1
 
 
@@ -57,9 +67,9 @@ def tries(gate: Gate, lock: zklock.Lock, contender: int) -> None:
 def main() -> None:
     task = Task.from_arguments()
     contenders = task.clients * task.contenders
-    gate = Gate(contenders)
+    gate, latencies = Gate(contenders), Latencies(task)
     # The last client holds the locks that the others find taken.
-    clients = [zklock.Client(task.hosts) for _ in range(task.clients + 1)]
+    clients = [zklock.Client(task.client_hosts(number)) for number in range(task.clients + 1)]
 
     def held() -> zklock.Lock:
         lock = locks(task, clients[-1], 0)[1]
@@ -71,8 +81,9 @@ def main() -> None:
 
     def body(contender: int) -> None:
         both = locks(task, clients[contender // task.contenders], contender)
+        watch = Stopwatch(latencies)
         work: dict[str, Callable[[], None]] = {
-            "pair": lambda: pairs(task, gate, both, contender),
+            "pair": lambda: pairs(task, gate, watch, both, contender),
             "reenter": lambda: reenter(gate, both[0], contender),
             "try": lambda: tries(gate, both[0], contender),
         }
@@ -85,7 +96,7 @@ def main() -> None:
         for client in clients:
             client.close()
 
-    serve(gate, zklock.__version__, close)
+    serve(gate, zklock.__version__, close, latencies)
 
 
 if __name__ == "__main__":

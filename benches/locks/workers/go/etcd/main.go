@@ -31,11 +31,19 @@ func newLock(client *clientv3.Client, path string) *concurrency.Mutex {
 }
 
 func pairs(gates *gate.Gate, lock *concurrency.Mutex) {
-	for lock.Lock(anywhere) == nil {
+	watch := gates.Stopwatch()
+	for {
+		watch.Start()
+		if lock.Lock(anywhere) != nil {
+			return
+		}
+		watch.Acquired()
 		gates.Pass()
+		watch.Releasing()
 		if lock.Unlock(anywhere) != nil {
 			return
 		}
+		watch.Released()
 		gates.Done()
 	}
 }
@@ -51,10 +59,11 @@ func tries(gates *gate.Gate, lock *concurrency.Mutex) {
 }
 
 func main() {
-	task, gates := gate.ReadTask(), gate.New()
+	task := gate.ReadTask()
+	gates := gate.New(task)
 	var clients []*clientv3.Client
 	for client := 0; client <= task.Clients; client++ {
-		clients = append(clients, connect(task.Hosts))
+		clients = append(clients, connect(task.ClientHosts(client)))
 	}
 	if task.Held > 0 {
 		gate.Must(newLock(clients[task.Clients], task.LockPath(0)).Lock(anywhere))

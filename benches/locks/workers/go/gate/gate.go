@@ -26,6 +26,8 @@ type Task struct {
 	Contenders int
 	Each       bool
 	Held       int
+	Latencies  bool
+	Period     float64
 }
 
 // Must exits if there is an error.
@@ -49,6 +51,16 @@ func (given Task) LockPath(contender int) string {
 	return given.Path
 }
 
+// ClientHosts returns the server of a client. If latencies are measured, the clients are distributed
+// over the servers in a fixed order, because the distance to the leader changes latencies.
+func (given Task) ClientHosts(client int) string {
+	if !given.Latencies {
+		return given.Hosts
+	}
+	each := strings.Split(given.Hosts, ",")
+	return each[client%len(each)]
+}
+
 // Gate stops contenders between two measurements. While the gate is closed, the holder keeps its
 // lock, so the other contenders are idle too.
 type Gate struct {
@@ -56,11 +68,18 @@ type Gate struct {
 	opened chan struct{}
 	isOpen atomic.Bool
 	pairs  atomic.Int64
+	// Number of contenders that wait for the gate.
+	parked    atomic.Int64
+	latencies *latencies
 }
 
 // New returns a closed gate.
-func New() *Gate {
-	return &Gate{opened: make(chan struct{})}
+func New(given Task) *Gate {
+	gate := &Gate{opened: make(chan struct{})}
+	if given.Latencies {
+		gate.latencies = newLatencies(given)
+	}
+	return gate
 }
 
 // Pass returns when the gate is open.
@@ -69,7 +88,9 @@ func (gate *Gate) Pass() {
 		gate.mutex.Lock()
 		opened := gate.opened
 		gate.mutex.Unlock()
+		gate.parked.Add(1)
 		<-opened
+		gate.parked.Add(-1)
 	}
 }
 
@@ -80,6 +101,9 @@ func (gate *Gate) Done() {
 
 func (gate *Gate) count(seconds float64) {
 	before, began := gate.pairs.Load(), time.Now()
+	if gate.latencies != nil {
+		gate.latencies.begin()
+	}
 	gate.isOpen.Store(true)
 	close(gate.opened)
 	time.Sleep(time.Duration(seconds * float64(time.Second)))
@@ -87,7 +111,21 @@ func (gate *Gate) count(seconds float64) {
 	gate.opened = make(chan struct{})
 	gate.isOpen.Store(false)
 	gate.mutex.Unlock()
-	tell(map[string]any{"count": gate.pairs.Load() - before, "seconds": time.Since(began).Seconds()})
+	told := map[string]any{"count": gate.pairs.Load() - before, "seconds": time.Since(began).Seconds()}
+	if gate.latencies != nil {
+		gate.settle()
+		told["latencies"] = gate.latencies.take()
+	}
+	tell(told)
+}
+
+// settle waits until the operation that was in progress at the end of a turn is complete: its holder
+// waits for the gate. Without this, a turn would usually lose its longest latency.
+func (gate *Gate) settle() {
+	end := time.Now().Add(settled)
+	for gate.latencies.exclusive && gate.parked.Load() == 0 && time.Now().Before(end) {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func tell(fields map[string]any) {

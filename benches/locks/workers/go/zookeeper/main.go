@@ -28,24 +28,30 @@ func connect(hosts string) *zk.Conn {
 }
 
 func pairs(gates *gate.Gate, lock *zk.Lock) {
+	watch := gates.Stopwatch()
 	for {
+		watch.Start()
 		if lock.Lock() != nil {
 			// The error comes from closing the client.
 			return
 		}
+		watch.Acquired()
 		gates.Pass()
+		watch.Releasing()
 		if lock.Unlock() != nil {
 			return
 		}
+		watch.Released()
 		gates.Done()
 	}
 }
 
 func main() {
-	task, gates := gate.ReadTask(), gate.New()
+	task := gate.ReadTask()
+	gates := gate.New(task)
 	var clients []*zk.Conn
-	for range make([]struct{}, task.Clients) {
-		clients = append(clients, connect(task.Hosts))
+	for client := 0; client < task.Clients; client++ {
+		clients = append(clients, connect(task.ClientHosts(client)))
 	}
 	for contender := 0; contender < task.Clients*task.Contenders; contender++ {
 		client := clients[contender/task.Contenders]

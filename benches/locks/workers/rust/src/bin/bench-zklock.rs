@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 use zklock::{Client, Lease, LockOptions, Mutex, Owner, ReadWriteLock, Result, Semaphore, Timeout};
-use zklock_bench_locks::{BATCH, Gate, Task, serve};
+use zklock_bench_locks::{BATCH, Gate, Stopwatch, Task, serve};
 
 enum Lock {
     Mutex(Mutex),
@@ -41,7 +41,7 @@ impl Lock {
 
 fn main() {
     let task = Task::from_arguments();
-    let gate = Arc::new(Gate::default());
+    let gate = Gate::new(&task);
     let runtime = Runtime::new().expect("a runtime");
     let clients = runtime.block_on(start(&task, &gate)).expect("a server");
     serve(&gate, env!("CARGO_PKG_VERSION"));
@@ -55,8 +55,8 @@ fn main() {
 
 async fn start(task: &Task, gate: &Arc<Gate>) -> Result<Vec<Client>> {
     let mut clients = Vec::new();
-    for _ in 0..=task.number("clients") {
-        clients.push(Client::connect(task.text("hosts")).await?);
+    for number in 0..=task.number("clients") {
+        clients.push(Client::connect(task.hosts(number)).await?);
     }
     // The last client holds the locks that the others find taken.
     let holders = clients.last().expect("a client");
@@ -87,13 +87,18 @@ async fn start(task: &Task, gate: &Arc<Gate>) -> Result<Vec<Client>> {
     Ok(clients)
 }
 
-async fn contend(task: &Task, gate: &Gate, lock: &Lock, contender: usize) -> Result<()> {
+async fn contend(task: &Task, gate: &Arc<Gate>, lock: &Lock, contender: usize) -> Result<()> {
     match (task.text("op"), lock) {
         ("pair", _) => {
+            let mut watch = Stopwatch::new(gate);
             for turn in 0.. {
+                watch.start().await;
                 let lease = lock.acquire(task.writes(contender, turn)).await?;
+                watch.acquired();
                 gate.pass().await;
+                watch.releasing();
                 lease.release().await?;
+                watch.released();
                 gate.done(1);
             }
         }

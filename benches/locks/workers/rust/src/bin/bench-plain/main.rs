@@ -9,7 +9,9 @@
 //! * `bare`: one client sends `exists` requests one after another, to measure a round trip.
 //! * `queue`: a contender creates a sequential node and watches the node ahead of it, as in most
 //!   recipes.
+//! * `lookahead`: sends the requests of zklock's hand-off, without its logic and safety.
 
+mod lookahead;
 mod relay;
 
 use std::pin::Pin;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 
 use spawns_core::{Spawn, enter};
 use tokio::runtime::Builder;
-use zklock_bench_locks::{Gate, Task, serve};
+use zklock_bench_locks::{Gate, Stopwatch, Task, serve};
 use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
 
 const VERSION: &str = "zookeeper-client 0.11.2";
@@ -45,6 +47,7 @@ enum Design {
     Spin,
     Herd,
     Queue,
+    Lookahead,
 }
 
 impl Design {
@@ -56,6 +59,7 @@ impl Design {
             "spin" => Design::Spin,
             "herd" => Design::Herd,
             "queue" => Design::Queue,
+            "lookahead" => Design::Lookahead,
             other => panic!("no such design: {other}"),
         }
     }
@@ -63,7 +67,7 @@ impl Design {
 
 fn main() {
     let (task, design) = (Task::from_arguments(), Design::from_arguments());
-    let gate = Arc::new(Gate::default());
+    let gate = Gate::new(&task);
     if matches!(design, Design::Relay) {
         return relay::run(&task, &gate);
     }
@@ -87,8 +91,12 @@ async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Clie
         return Ok(vec![bare(task, gate).await?]);
     }
     let mut clients = Vec::new();
-    for _ in 0..task.number("clients") {
-        clients.push(Client::connect(task.text("hosts")).await?);
+    for number in 0..task.number("clients") {
+        clients.push(Client::connect(task.hosts(number)).await?);
+    }
+    if matches!(design, Design::Lookahead) {
+        lookahead::start(task, &clients, gate).await?;
+        return Ok(clients);
     }
     for contender in 0..task.contenders() {
         let client = clients[contender / task.number("contenders")].clone();
@@ -98,10 +106,15 @@ async fn start(task: &Task, design: Design, gate: &Arc<Gate>) -> Result<Vec<Clie
         let gate = gate.clone();
         tokio::spawn(async move {
             // The error comes from closing the client.
+            let mut watch = Stopwatch::new(&gate);
             loop {
+                watch.start().await;
                 let held = acquire(design, &client, &path, alone).await?;
+                watch.acquired();
                 gate.pass().await;
+                watch.releasing();
                 client.delete(&held, None).await?;
+                watch.released();
                 gate.done(1);
             }
             #[expect(unreachable_code, reason = "names the type")]
@@ -121,7 +134,7 @@ async fn make(client: &Client, path: &str) -> Result<()> {
 
 /// Reads the state of an existing node, one read after another.
 async fn bare(task: &Task, gate: &Arc<Gate>) -> Result<Client> {
-    let client = Client::connect(task.text("hosts")).await?;
+    let client = Client::connect(task.hosts(0)).await?;
     let (asks, gate) = (client.clone(), gate.clone());
     tokio::spawn(async move {
         loop {
@@ -141,7 +154,7 @@ async fn bare(task: &Task, gate: &Arc<Gate>) -> Result<Client> {
 async fn acquire(design: Design, client: &Client, path: &str, alone: bool) -> Result<String> {
     let one = format!("{path}/lock");
     match design {
-        Design::Bare | Design::Relay => unreachable!("has no lock of its own"),
+        Design::Bare | Design::Relay | Design::Lookahead => unreachable!("has no lock of its own"),
         Design::Raw => {
             let numbered = format!("{path}/n-");
             let create = client.create(&numbered, b"", &NUMBERED);

@@ -7,7 +7,7 @@ use std::{process, thread};
 use spawns_core::enter;
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
-use zklock_bench_locks::{Gate, Task, serve};
+use zklock_bench_locks::{Gate, Stopwatch, Task, serve};
 use zookeeper_client::Client;
 
 use super::{Design, OnRuntime, Result, VERSION, acquire, make};
@@ -41,15 +41,20 @@ pub(super) fn run(task: &Task, gate: &Arc<Gate>) {
 }
 
 async fn contend(path: Arc<str>, errands: mpsc::UnboundedSender<RelayedRequest>, gate: Arc<Gate>) {
+    let mut watch = Stopwatch::new(&gate);
     loop {
+        watch.start().await;
         let (reply, held) = oneshot::channel();
         errands.send(RelayedRequest::Acquire(Arc::clone(&path), reply)).ok();
         // The error comes from closing the client.
         let Ok(held) = held.await else { break };
+        watch.acquired();
         gate.pass().await;
+        watch.releasing();
         let (reply, released) = oneshot::channel();
         errands.send(RelayedRequest::Release(held, reply)).ok();
         let Ok(()) = released.await else { break };
+        watch.released();
         gate.done(1);
     }
 }
@@ -59,7 +64,7 @@ async fn carry_out(
     mut errands: mpsc::UnboundedReceiver<RelayedRequest>,
     ready: oneshot::Sender<()>,
 ) -> Result<()> {
-    let client = Client::connect(task.text("hosts")).await?;
+    let client = Client::connect(task.hosts(0)).await?;
     for contender in 0..task.contenders() {
         make(&client, &task.path(contender)).await?;
     }

@@ -1,0 +1,140 @@
+"""Measures the latencies of locks on three servers with a network: `make bench-cluster`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from subprocess import CalledProcessError
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table as Shown
+
+from cluster import results
+from cluster.measure import FULL, QUICK, Measurement, Result, turns
+from cluster.servers import SERVERS, Cluster, fsync_ms
+from cluster.workloads import ALL_PEERS, CASES, members
+from locks.__main__ import available
+from locks.packages import Unavailable
+from locks.peers import Peer
+from locks.results import idle
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    names = [case.name for case in CASES]
+    parser = argparse.ArgumentParser(prog="make bench-cluster", description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="three minutes instead of twenty: fewer workloads, shorter turns"
+    )
+    parser.add_argument("--only", nargs="+", metavar="CASE", choices=names, help="run only these")
+    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=[peer.name for peer in ALL_PEERS])
+    parser.add_argument("--output", default=None, help="name of the results file; default: cluster")
+    return parser.parse_args()
+
+
+def command(given: argparse.Namespace) -> str:
+    """Return the command that repeats this run."""
+    chosen = [f"--only {' '.join(given.only)}"] if given.only else []
+    chosen += [f"--peers {' '.join(given.peers)}"] if given.peers else []
+    parts = ["make bench-cluster", *(["QUICK=1"] if given.quick else [])]
+    return " ".join([*parts, *([f"BENCH='{' '.join(chosen)}'"] if chosen else [])])
+
+
+@contextlib.contextmanager
+def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, Cluster]]:
+    """Run the block with the servers that these peers need. A peer whose servers cannot be started is
+    recorded in `skipped`.
+    """
+    with contextlib.ExitStack() as stack:
+        servers = {"zookeeper": stack.enter_context(SERVERS["zookeeper"]())}
+        for peer in peers:
+            if peer.server not in servers:
+                try:
+                    servers[peer.server] = stack.enter_context(SERVERS[peer.server]())
+                except (Unavailable, RuntimeError, OSError, CalledProcessError) as problem:
+                    skipped[peer.name] = str(problem)
+        yield servers
+
+
+def show(told: results.Json, console: Console) -> None:
+    """Print the percentiles on the terminal."""
+    table = results.Table(told)
+    shown = Shown(title=told["made"])
+    headings = ("", "latency", "peer", "p50 ms", "p90", "p99", "samples", "pairs/s", "requests", "µs")
+    for number, name in enumerate(headings):
+        shown.add_column(name, justify="left" if number < 3 else "right")
+    for case in table.cases:
+        for latency in case.latencies:
+            for peer in ALL_PEERS:
+                entry, found = table.entry(case, peer.name), table.distribution(case, peer.name, latency)
+                if entry is None or found is None:
+                    continue
+                cells = [f"{found[one]:.3g}" for one in ("p50", "p90", "p99")]
+                requests = entry.get("requests_total")
+                processor = " + ".join(f"{one:.0f}" for one in entry["processor_us"].values())
+                cells += [f"{found['samples']:,}", f"{entry['rate']:,.4g}"]
+                cells += ["" if requests is None else f"{requests:.2f}", processor]
+                shown.add_row(case.name, latency, peer.name, *cells)
+            shown.add_section()
+    console.print(shown)
+    for one in told["results"]:
+        if "problem" in one:
+            where = f"{one['peer']} at {one['workload']}, {one['delay_ms']} ms"
+            console.print(f"no result: {where}: {one['problem']}", markup=False)
+    for peer_name, why in told["skipped"].items():
+        console.print(f"not measured: {peer_name}: {why}", markup=False)
+
+
+def main() -> int:
+    """Run all cases and write their results."""
+    given, console = arguments(), Console()
+    # Hide log messages about clients that close their connection while the proxy writes to it.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    pace = QUICK if given.quick else FULL
+    cases = [case for case in CASES if case.name in given.only] if given.only else list(CASES)
+    if given.quick and not given.only:
+        cases = [case for case in cases if case.quick]
+    peers, skipped = available([peer for peer in ALL_PEERS if not given.peers or peer.name in given.peers])
+    idle_before, disk, began = idle(), fsync_ms(), time.monotonic()
+    measured: list[Result] = []
+
+    def told() -> results.Json:
+        return results.document(
+            measured,
+            command=command(given),
+            idle_before=idle_before,
+            server="Apache ZooKeeper 3.9.5, three servers with fsync",
+            fsync_ms=disk,
+            skipped=skipped,
+            seconds=time.monotonic() - began,
+        )
+
+    name = given.output or ("cluster-quick" if given.quick else "cluster")
+    columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with serving(peers, skipped) as servers, Progress(*columns, console=console) as progress:
+        peers = [peer for peer in peers if peer.server in servers]
+        plan = [(case, those) for case in cases if (those := members(case, tuple(peers)))]
+        bar = progress.add_task("", total=sum(turns(case, those, pace) for case, those in plan))
+        for case, those in plan:
+
+            def step(shown: str, case_name: str = case.name) -> None:
+                progress.update(bar, advance=1, description=f"{case_name}: {shown}")
+
+            measured += Measurement(servers, pace, step).run(case, those)
+            # An interrupted run keeps its results so far.
+            results.write(told(), name)
+    path = results.write(told(), name)
+    show(told(), console)
+    console.print(
+        f"written: {path}; before the run, the processors were {idle_before:.0%} idle", markup=False
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

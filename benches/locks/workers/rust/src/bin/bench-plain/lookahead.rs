@@ -1,0 +1,110 @@
+//! Sends the requests of zklock's hand-off. A table that the contenders of this process share tells
+//! them which nodes are left, so that no request depends on the logic of a lock. Unlike a lock, it
+//! is not safe: it ignores lost sessions and other processes.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use zklock_bench_locks::{Gate, Stopwatch, Task};
+use zookeeper_client::{Client, Error, OneshotWatcher};
+
+use super::{NUMBERED, Result, make};
+
+/// Number of predecessors that a waiter watches.
+const WATCHED: usize = 2;
+
+/// The names of the nodes that were created and not yet deleted.
+#[derive(Default)]
+struct Shared(Mutex<BTreeSet<String>>);
+
+impl Shared {
+    fn change(&self, change: impl FnOnce(&mut BTreeSet<String>)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Returns `true` if there is a node with this name.
+    fn contains(&self, name: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    }
+
+    /// Returns `true` if no node is older.
+    fn is_first(&self, name: &str) -> bool {
+        let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.first().is_none_or(|first| first.as_str() >= name)
+    }
+}
+
+/// Starts the contenders.
+pub(super) async fn start(task: &Task, clients: &[Client], gate: &Arc<Gate>) -> Result<()> {
+    let shared = Arc::new(Shared::default());
+    for contender in 0..task.contenders() {
+        let client = clients[contender / task.number("contenders")].clone();
+        let (path, shared, gate) = (task.path(contender), shared.clone(), gate.clone());
+        make(&client, &path).await?;
+        tokio::spawn(async move {
+            let mut watch = Stopwatch::new(&gate);
+            // The error comes from closing the client.
+            loop {
+                watch.start().await;
+                let held = acquire(&client, &path, &shared).await?;
+                watch.acquired();
+                gate.pass().await;
+                watch.releasing();
+                shared.change(|nodes| {
+                    nodes.remove(&held);
+                });
+                client.delete(&format!("{path}/{held}"), None).await?;
+                watch.released();
+                gate.done(1);
+            }
+            #[expect(unreachable_code, reason = "names the type")]
+            Ok::<(), Error>(())
+        });
+    }
+    Ok(())
+}
+
+/// Returns the name of a new node when no older node is left.
+async fn acquire(client: &Client, path: &str, shared: &Shared) -> Result<String> {
+    let numbered = format!("{path}/n-");
+    let create = client.create(&numbered, b"", &NUMBERED);
+    let ((_, sequence), mut names) = tokio::try_join!(create, client.list_children(path))?;
+    let ours = format!("n-{sequence}");
+    shared.change(|nodes| {
+        nodes.insert(ours.clone());
+    });
+    names.retain(|name| *name < ours);
+    names.sort_unstable_by(|one, other| other.cmp(one));
+    names.truncate(WATCHED);
+    if names.is_empty() {
+        return Ok(ours);
+    }
+    let (own, nearest, second) = tokio::join!(
+        watched(client, path, Some(&ours)),
+        watched(client, path, names.first()),
+        watched(client, path, names.get(1)),
+    );
+    let _own = own?;
+    for (name, watcher) in names.iter().zip([nearest?, second?]) {
+        // The watch of a node that the table still contains fires when the node is deleted.
+        if let Some(watcher) = watcher
+            && (name == &names[0] || shared.contains(name))
+        {
+            watcher.changed().await;
+        }
+        if shared.is_first(&ours) {
+            break;
+        }
+    }
+    Ok(ours)
+}
+
+/// Reads a node and watches its data. The result is `None` if there is no such node.
+async fn watched(client: &Client, path: &str, name: Option<&String>) -> Result<Option<OneshotWatcher>> {
+    let Some(name) = name else { return Ok(None) };
+    match client.get_and_watch_data(&format!("{path}/{name}")).await {
+        Ok((_, _, watcher)) => Ok(Some(watcher)),
+        Err(Error::NoNode) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
