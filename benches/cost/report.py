@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from locks.programs import PROGRAMS
-from locks.report import filled
+from locks.report import filled, heading
 from locks.results import RESULTS
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "cost.md"
@@ -30,10 +30,8 @@ def _cell(value: float | None, digits: int = 0) -> str:
 
 def idle(told: Json) -> str:
     """Return a table of the costs of a connected client."""
-    lines = [
-        "| | RSS, MB | PSS, MB | threads | file descriptors | wake-ups | processor, ms | import, ms | package, MB |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
-    ]
+    columns = ("RSS, MB", "PSS, MB", "threads", "file descriptors", "wake-ups", "processor, ms")
+    lines = heading((*columns, "import, ms", "package, MB"))
     for name, states in told["states"].items():
         base, now = states["process"], states["idle"]
         grown = [(now[one] - base[one]) / 1024 for one in ("rss_kib", "pss_kib")]
@@ -61,10 +59,7 @@ def _states(told: Json) -> list[str]:
 def locks(told: Json) -> str:
     """Return a table of the memory of held locks and of waiters, and of the threads of the whole process."""
     names = _states(told)
-    lines = [
-        f"| | bytes per held lock | bytes per waiter | {' | '.join(f'threads, {name}' for name in names)} |",
-        "|---|---:|---:|" + "---:|" * len(names),
-    ]
+    lines = heading(("bytes per held lock", "bytes per waiter", *(f"threads, {name}" for name in names)))
     for peer, states in told["states"].items():
         cells = [_cell(per_lock(states)), _cell(per_lock(states, "wait "))]
         cells += [_cell(states[name]["threads"]) if name in states else "" for name in names]
@@ -75,7 +70,7 @@ def locks(told: Json) -> str:
 def rest(told: Json) -> str:
     """Return a table of wake-ups and processor time in a session timeout, in which nothing happens."""
     names = _states(told)
-    lines = ["| | idle | " + " | ".join(names) + " |", "|---|" + "---:|" * (len(names) + 1)]
+    lines = heading(("idle", *names))
     for peer, states in told["states"].items():
         cells = []
         for name in ("idle", *names):

@@ -51,7 +51,8 @@ STYLE: dict[str, Any] = {
 }
 
 
-def _save(figure: Any, path: Path, digest: str) -> None:
+def save(figure: Any, path: Path, digest: str) -> None:
+    """Write a figure that contains the digest of the results that it shows."""
     metadata = {"Date": None, "Creator": None, "Description": f"results {digest}"}
     figure.savefig(path, format="svg", metadata=metadata, bbox_inches="tight")
     # Editors strip the spaces that the writer leaves at line ends.
@@ -120,13 +121,13 @@ def draw(table: Table, directory: Path, digest: str) -> None:
     """Draw all plots. Each contains the digest of the results that it shows."""
     directory.mkdir(exist_ok=True)
     with mpl.rc_context(STYLE):
-        _save(_latency(table), directory / "latency.svg", digest)
+        save(_latency(table), directory / "latency.svg", digest)
         rates = _lines(table, (*OURS, *THEIRS, *DESIGNS), "rate", "hand-offs per second (more is better)")
-        _save(rates, directory / "throughput.svg", digest)
+        save(rates, directory / "throughput.svg", digest)
         requests = _lines(
             table,
             (*OURS, "queue", *THEIRS, "herd", "spin"),
             "requests",
             "server requests per release (fewer is better)",
         )
-        _save(requests, directory / "requests.svg", digest)
+        save(requests, directory / "requests.svg", digest)

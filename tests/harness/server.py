@@ -34,9 +34,6 @@ JVM = [
     "-Dzookeeper.jmx.log4j.disable=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Djava.awt.headless=true",
-    # The tests kill processes but do not crash the machine, so the page cache is durable enough. fsync would
-    # take most of the time.
-    "-Dzookeeper.forceSync=no",
     "-Dzookeeper.preAllocSize=1024",
     # Servers repeat their votes after a second at most. By default, they double the pause each time, and
     # three servers that start on a busy machine can take half a minute to elect a leader.
@@ -63,6 +60,9 @@ class Settings:
     max_frame: int | None = None
     # True if the test needs nodes and sessions that survive a restart, as Apache ZooKeeper's do.
     durable: bool = False
+    # True if the server waits for its disk before it confirms a write. The tests kill processes but do not
+    # crash the machine, so the page cache is durable enough for them. fsync would take most of the time.
+    fsync: bool = False
     # True if the server has an additional TLS port, which the `config` lines set up.
     secure: bool = False
     # Additional lines of the configuration, and additional JVM arguments.
@@ -75,7 +75,7 @@ class Settings:
             return "TLS and SASL"
         if self.config or self.jvm:
             return "a configuration"
-        return "data that survives a restart" if self.durable else ""
+        return "data that survives a restart" if self.durable or self.fsync else ""
 
 
 class NotServing(Exception):
@@ -167,7 +167,9 @@ class Server:
             self._process = spawn(self._command(), stdout=log, stderr=log)
 
     def _command(self) -> list[str]:
-        command = [JAVA, *JVM, f"-Dznode.container.checkIntervalMs={self.settings.container_check}"]
+        force = "yes" if self.settings.fsync else "no"
+        command = [JAVA, *JVM, f"-Dzookeeper.forceSync={force}"]
+        command.append(f"-Dznode.container.checkIntervalMs={self.settings.container_check}")
         if self.settings.max_frame is not None:
             command.append(f"-Djute.maxbuffer={self.settings.max_frame}")
         main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
