@@ -45,7 +45,7 @@ def main() -> int:
 
     def step(sample: Sample) -> None:
         samples.append(sample.json())
-        print(json.dumps(sample.json()), flush=True)
+        print(f"{time.monotonic() - began:.1f} s: {json.dumps(sample.json())}", flush=True)
 
     with contextlib.ExitStack() as stack:
         zookeepers = stack.enter_context(ZooKeepers())
