@@ -70,7 +70,8 @@ def node() -> None:
 
 
 def java() -> None:
-    """Build the worker that uses Curator."""
+    """Build the workers that use Curator."""
+    run("make", "--no-print-directory", "java")
     classes = TARGET / "classes"
     classes.mkdir(parents=True, exist_ok=True)
     sources = sorted((WORKERS / "java").glob("*.java"))
@@ -83,7 +84,8 @@ def java() -> None:
 
 def go() -> None:
     """Build the workers that use go-zookeeper and etcd's client."""
-    programs = ("./zookeeper", "./etcd")
+    run("make", "--no-print-directory", "go")
+    programs = ("./zookeeper", "./etcd", "./etcd-line")
     run("go", "build", "-trimpath", "-buildvcs=false", "-o", f"{TARGET}/", *programs, cwd=WORKERS / "go")
 
 

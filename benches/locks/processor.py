@@ -1,4 +1,4 @@
-"""Reads processor times from the operating system."""
+"""Reads processor times and other figures of processes from the operating system."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ def used(pid: int) -> float:
     # it.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * _TICK
+
+
+def status(pid: int, field: str) -> int:
+    """Return a number from the process's status, such as its resident memory in KiB (`VmRSS`)."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 @dataclass

@@ -6,10 +6,9 @@ import re
 import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.server import Server
-from locks.processor import used
+from locks.processor import status, used
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,6 @@ class Moment:
     nodes: int
     watches: int
     connections: int
-
-
-def _status(pid: int, field: str) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def _socket_bytes(port: int) -> tuple[int, int]:
@@ -63,9 +57,9 @@ def look(server: Server, pids: list[int]) -> Moment:
         sent=sent,
         client_seconds=sum(used(pid) for pid in pids),
         server_seconds=used(server.pid),
-        client_kib=sum(_status(pid, "VmRSS") for pid in pids),
-        server_kib=_status(server.pid, "VmRSS"),
-        client_threads=sum(_status(pid, "Threads") for pid in pids),
+        client_kib=sum(status(pid, "VmRSS") for pid in pids),
+        server_kib=status(server.pid, "VmRSS"),
+        client_threads=sum(status(pid, "Threads") for pid in pids),
         nodes=int(told["zk_znode_count"]),
         watches=int(told["zk_watch_count"]),
         connections=int(told["zk_num_alive_connections"]),

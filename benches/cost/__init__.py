@@ -1,0 +1,1 @@
+"""Measures the costs of a client for its process."""

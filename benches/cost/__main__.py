@@ -1,0 +1,188 @@
+"""Measures what a client costs its process: `make bench-cost`, or `make bench-cost QUICK=1`."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import time
+from dataclasses import asdict, dataclass
+
+from cost.packages import packages
+from cost.process import Activity, activity, between, collect_garbage, size
+from cost.report import PUBLISHED, Json, publish, table
+from harness.server import Standalone
+from harness.worker import Pending, Worker
+from locks.programs import PROGRAMS, Program
+from locks.results import RESULTS, idle, machine
+from locks.servers import ZOOKEEPER
+
+PEERS = ("rust", "python", "node", "curator", "kazoo", "go", "alone")
+
+WINDOW = 50
+"""Commands that a worker has at the same time. More would need memory in the worker."""
+
+SETTLE = 5.0
+"""Seconds until a process that has started, or has done something, is idle."""
+
+ENOUGH = 120.0
+"""Time limit in seconds for the commands of one window."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Session timeout and length of a measurement in seconds, and numbers of locks."""
+
+    session_timeout: int
+    rest: int
+    held: tuple[int, ...]
+    waited: tuple[int, ...]
+
+
+FULL = Pace(10, 20, (1, 100, 10_000), (100, 1_000))
+QUICK = Pace(10, 10, (1, 100, 2_000), (100, 500))
+
+
+class Subject:
+    """A process with one client."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.worker: Worker = program.start()
+        self.worker.wait_line("ready")
+        self.states: dict[str, Json] = {}
+
+    def path(self, number: int) -> str:
+        """Return the path of a lock. Both processes of a program use the same paths."""
+        return f"/cost-{self.program.name}/{number}"
+
+    def connect(self, hosts: str, pace: Pace) -> None:
+        """Connect the client."""
+        self.worker.connect(hosts, session_timeout=pace.session_timeout)
+
+    def acquire(self, numbers: range, *, each: bool = False) -> list[Pending]:
+        """Start to acquire locks. With `each`, every lock has a separate owner, so that all can wait."""
+        asked = []
+        for number in numbers:
+            owner = str(number) if each else "a"
+            self.worker.lock(self.path(number), lock=f"m{number}")
+            asked.append(self.worker.acquire(f"l{number}", lock=f"m{number}", owner=owner))
+        return asked
+
+    def look(self, state: str) -> None:
+        """Measure the size."""
+        if self.program.name == "curator":
+            collect_garbage(self.worker.pid)
+        self.states[state] = asdict(size(self.worker.pid))
+
+
+def rest(subjects: dict[str, Subject], seconds: float, per: float) -> None:
+    """Measure the size and the activity of idle processes, all at the same time.
+
+    `subjects` maps the name of a state to the process in that state.
+    """
+    time.sleep(SETTLE)
+    for name, subject in subjects.items():
+        subject.look(name.rpartition(":")[2])
+    # The collection of garbage wakes threads.
+    time.sleep(1)
+    before: dict[str, Activity] = {name: activity(one.worker.pid) for name, one in subjects.items()}
+    time.sleep(seconds)
+    for name, subject in subjects.items():
+        spent = between(before[name], activity(subject.worker.pid), per)
+        subject.states[name.rpartition(":")[2]] |= spent
+
+
+class Run:
+    """All programs, each with a process that holds locks and a process that waits."""
+
+    def __init__(self, programs: list[Program], pace: Pace, hosts: str) -> None:
+        self._pace, self._hosts = pace, hosts
+        self.holders = [Subject(program) for program in programs]
+        # The client alone has no locks to wait for.
+        self.waiters = [Subject(program) for program in programs if program.name != "alone"]
+
+    def _rest(self, subjects: list[Subject], state: str) -> None:
+        print(f"measure: {state}", flush=True)
+        named = {f"{number}:{state}": subject for number, subject in enumerate(subjects)}
+        rest(named, self._pace.rest, self._pace.session_timeout)
+
+    def all(self) -> None:
+        """Measure all states."""
+        both = [*self.holders, *self.waiters]
+        self._rest(both, "process")
+        for subject in both:
+            subject.connect(self._hosts, self._pace)
+        self._rest(both, "idle")
+        have = 0
+        for count in self._pace.held:
+            for first in range(have, count, WINDOW):
+                asked = [
+                    subject.acquire(range(first, min(first + WINDOW, count))) for subject in self.holders
+                ]
+                for one in (one for several in asked for one in several):
+                    one.expect("acquired", ENOUGH)
+            have = count
+            self._rest(self.holders, f"hold {count}")
+        have = 0
+        for count in self._pace.waited:
+            for first in range(have, count, WINDOW):
+                for subject in self.waiters:
+                    subject.acquire(range(first, min(first + WINDOW, count)), each=True)
+                time.sleep(0.2)
+            have = count
+            time.sleep(3)
+            self._rest(self.waiters, f"wait {count}")
+
+    def told(self) -> Json:
+        """Return the results so far: states by program."""
+        told: Json = {subject.program.name: dict(subject.states) for subject in self.holders}
+        for subject in self.waiters:
+            waits = {name: one for name, one in subject.states.items() if name.startswith("wait ")}
+            # The process of the waiters has a baseline of its own.
+            waits |= {"idle, to wait": subject.states["idle"]} if waits else {}
+            told[subject.program.name] |= waits
+        return told
+
+    def close(self) -> None:
+        """Kill all processes."""
+        for subject in (*self.holders, *self.waiters):
+            subject.worker.kill()
+
+
+def main() -> int:
+    """Measure, write the results, and print the table."""
+    parser = argparse.ArgumentParser(prog="make bench-cost", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="at most three minutes, with fewer locks")
+    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=PEERS, default=PEERS)
+    given = parser.parse_args()
+    pace = QUICK if given.quick else FULL
+    began, idle_before = time.monotonic(), idle()
+    programs = [PROGRAMS[name] for name in given.peers]
+    skipped = {one.name: what for one in programs if (what := one.missing()) is not None}
+    told: Json = {
+        "day": time.strftime("%Y-%m-%d"),
+        "command": "make bench-cost" + (" QUICK=1" if given.quick else ""),
+        "machine": machine() | {"idle_before": idle_before},
+        "session_timeout": pace.session_timeout,
+        "skipped": skipped,
+    }
+    with Standalone(ZOOKEEPER) as server:
+        run = Run([one for one in programs if one.name not in skipped], pace, server.hosts)
+        with contextlib.closing(run):
+            run.all()
+            told["states"] = run.told()
+    told["packages"] = packages(told["states"], given.quick)
+    told["seconds"] = round(time.monotonic() - began)
+    target = RESULTS / "cost-quick.json" if given.quick else PUBLISHED
+    target.write_text(json.dumps(told, indent=1) + "\n")
+    print(table(told))
+    print(f"written: {target}")
+    if not given.quick:
+        publish()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

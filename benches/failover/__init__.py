@@ -1,0 +1,1 @@
+"""Measures the time from a kill to the next grant of a lock."""
