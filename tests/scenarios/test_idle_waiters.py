@@ -1,6 +1,8 @@
-"""Many clients that wait for one idle lock cause few requests when they reconnect."""
+"""Many clients wait for one lock for a long time. Few requests follow a reconnection or a release."""
 
 from __future__ import annotations
+
+import time
 
 from harness.history import assert_clean
 from harness.observer import Observer
@@ -21,6 +23,13 @@ NEAR = 2
 WATCHES = 3 * CLIENTS - 1
 # Maximum number of bytes of replies per client, which is less than half the size of one listing.
 BYTES = 1024
+
+# Number of waiters, and the session timeout, of the hand-offs after a long hold.
+WAITERS = 8
+HEARTBEAT = "multi"
+SHORT_TIMEOUT = 4.0
+# Delay of the proxy in each direction, in seconds.
+EACH_WAY = 0.05
 
 
 def listings(counts: Counts) -> int:
@@ -74,3 +83,45 @@ def test_s650_many_waiters_that_reconnect_do_not_list_the_queue(
     assert listings(proxy.snapshot()) >= CLIENTS - NEAR - 1
     assert_clean(holder.holds() + crowd.holds(), at_least=CLIENTS + 1)
     observer.wait_queue(path, 0)
+
+
+def test_s867_handoffs_after_a_long_hold(
+    surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
+) -> None:
+    """A waiter whose term has ended sends a heartbeat with its first request after an event.
+
+    If it sent the heartbeat after the reply to that request, its grant would take another round trip.
+    """
+    observer.create(path)
+    holder = user(start, surface, server.hosts, path)
+    holder.hold()
+    crowd = start(surface)
+    names = [str(number) for number in range(WAITERS)]
+    waiting = {}
+    for name in names:
+        crowd.connect(proxy.hosts, client=name, session_timeout=SHORT_TIMEOUT)
+        crowd.lock(path, lock=name, client=name)
+        waiting[crowd.acquire(name, lock=name, owner=name)] = name
+        observer.wait_queue(path, len(waiting) + 1)
+    connection = {name: proxy.session_connections[crowd.sessions[name]] for name in names}
+
+    def without_term() -> bool:
+        """Return whether the far waiters have been silent for so long that their terms have ended."""
+        far = {connection[name] for name in names[NEAR:]}
+        flights = [flight for flight in proxy.snapshot().flights if flight.connection in far]
+        silent = time.monotonic() - SHORT_TIMEOUT / 2
+        return all(flight.closed is not None and flight.closed < silent for flight in flights)
+
+    eventually(without_term, "the terms of the far waiters are over")
+    proxy.delay = EACH_WAY
+    proxy.reset()
+    holder.release()
+    while waiting:
+        for pending in first_answered(waiting):
+            pending.expect("acquired")
+            crowd.release(waiting[pending], owner=waiting.pop(pending))
+    flights = proxy.snapshot().flights
+    for name in names[NEAR:]:
+        sent = [flight.requests for flight in flights if flight.connection == connection[name]]
+        assert HEARTBEAT in sent[0], sent
+    assert_clean(holder.holds() + crowd.holds(), at_least=WAITERS + 1)

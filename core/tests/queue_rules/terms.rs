@@ -43,6 +43,24 @@ fn near_and_far_waiters_are_distinguished() {
     }
 }
 
+/// Regression: after a long hold, each second hand-off in the queue took two round trips. A waiter
+/// that learned only from a listing that it was near had no term when its turn came.
+#[test]
+fn a_waiter_is_near_while_it_asks_how_many_are_left_ahead() {
+    let others: Vec<_> = (1..).take(2 * NEAR + 2).map(other).collect();
+    for left in [NEAR, NEAR + 1] {
+        let mut fixture = QueueFixture::new(1);
+        let (node, actions) = fixture.queue_up(A, 99, &others);
+        assert!(!fixture.0.is_near(), "before the event");
+        let gone = &others[others.len() - 2];
+        let asked = fixture.tell([Event::Gone(watch(&actions, gone))]);
+        assert!(fixture.0.is_near(), "while it asks");
+        let rest = others.iter().filter(|other| *other != gone).skip(others.len() - 1 - left);
+        fixture.tell([listed(list(&asked).0, rest.chain([&node]))]);
+        assert_eq!(fixture.0.is_near(), left == NEAR, "{left} are left");
+    }
+}
+
 /// Regression: a reader behind many readers did not count as near the front. If its term ended
 /// while it waited, the client sent no heartbeat for it, and the reader waited forever.
 #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::Queue;
+use super::{Probing, Queue};
 use super::entry::{Entry, EntryStage, QueuePlace};
 use super::listing::MIN_SEEN_AHEAD;
 use crate::queue::event::{JoinId, Ticket};
@@ -97,15 +97,22 @@ impl Queue {
     /// Contenders that do not conflict are not counted: a reader does not wait for other readers,
     /// and permits do not depend on the queue order.
     ///
+    /// A waiter also counts as near while the client asks how many nodes are left ahead of it,
+    /// after an event has reported that one of them is gone. A waiter watches only its nearest
+    /// nodes, so all others can be gone too, and the next event can grant the lock. A heartbeat that
+    /// were sent only after the answer would delay this grant by a round trip.
+    ///
     /// A reader that takes over the position of a writer of the same owner is always near, because
     /// that writer leaves only when the reader holds the lock.
     #[must_use]
     pub fn is_near(&self) -> bool {
+        let asks = self.listing.is_some() || matches!(self.probe, Probing::For(..));
         let near = |(name, id): (&NodeName, &JoinId)| {
             let Some(Entry { kind, stage: EntryStage::Queued(_), .. }) = self.entries.get(id) else {
                 return false;
             };
-            self.has_at_most_before(self.far_beyond.get(), name, *kind)
+            let uncertain = asks && self.view.as_ref().is_some_and(|view| view.stale_before(name));
+            uncertain || self.has_at_most_before(self.far_beyond.get(), name, *kind)
         };
         // It is enough to check the first contenders: if none of them is near, no contender behind
         // them is near.
