@@ -17,6 +17,13 @@ from mutants import FAILED, PASSED, PATCHES, Mutant, StaleError, main  # noqa: E
 
 ALL = sorted(PATCHES.glob("*.patch"))
 
+# Directories with the tests that the commands name.
+TESTED = (
+    *("core/src", "core/tests", "core/transport/src", "core/jute", "cli/src", "embedded/src", "embedded/tests"),
+    *("bindings-python/tests", "tests/fuzz/src", "tests/fuzz/tests", "tests/threads/src"),
+    *("tests/simulation/src", "tests/simulation/tests", "tests/scenarios", "tests/cli", "tests/unit", "tests/harness"),
+)
+
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: path.stem)
 def test_a_patch_applies_and_says_what_notices_it(path: Path) -> None:
@@ -25,6 +32,24 @@ def test_a_patch_applies_and_says_what_notices_it(path: Path) -> None:
     check = ["git", "apply", "--check", "-"]
     applied = subprocess.run(check, cwd=ROOT, input=mutant.patch, text=True, capture_output=True, check=False)
     assert applied.returncode == 0, f"{applied.stderr}: make the patch anew"
+
+
+def test_the_command_of_a_patch_names_tests_that_exist() -> None:
+    """A renamed test leaves a command that runs no test. Commands name tests by parts of their names."""
+    code = {
+        suffix: "\n".join(file.read_text() for root in TESTED for file in (ROOT / root).rglob(f"*{suffix}"))
+        for suffix in (".rs", ".py")
+    }
+    stale = []
+    for path in ALL:
+        command = Mutant.read(path).command
+        rust = " ".join(command.split(" -- ")[1:]) if command.startswith("cargo test ") else ""
+        parts = {part.split("::")[-1] for part in rust.split() if not part.startswith("--")}
+        stale += [f"{path.stem}: {part}" for part in parts if part not in code[".rs"]]
+        chosen = re.findall(r"(?<= -k )(?:\"[^\"]+\"|'[^']+'|[^\s\"']+)", command)
+        words = {word for one in chosen for word in re.findall(r"\w+", one)} - {"and", "or", "not"}
+        stale += [f"{path.stem}: {word}" for word in words if word not in code[".py"]]
+    assert stale == []
 
 
 def test_there_are_forty_of_them_for_core_and_both_bindings() -> None:

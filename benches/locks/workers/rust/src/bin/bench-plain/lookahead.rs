@@ -22,11 +22,6 @@ impl Shared {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Returns `true` if there is a node with this name.
-    fn contains(&self, name: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
-    }
-
     /// Returns `true` if no node is older.
     fn is_first(&self, name: &str) -> bool {
         let nodes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,7 +41,7 @@ pub(super) async fn start(task: &Task, clients: &[Client], gate: &Arc<Gate>) -> 
             // The error comes from closing the client.
             loop {
                 watch.start().await;
-                let held = acquire(&client, &path, &shared).await?;
+                let (held, own) = acquire(&client, &path, &shared).await?;
                 watch.acquired();
                 gate.pass().await;
                 watch.releasing();
@@ -54,6 +49,8 @@ pub(super) async fn start(task: &Task, clients: &[Client], gate: &Arc<Gate>) -> 
                     nodes.remove(&held);
                 });
                 client.delete(&format!("{path}/{held}"), None).await?;
+                // The watch has fired. If it were dropped before, the client would send a request.
+                drop(own);
                 watch.released();
                 gate.done(1);
             }
@@ -64,8 +61,8 @@ pub(super) async fn start(task: &Task, clients: &[Client], gate: &Arc<Gate>) -> 
     Ok(())
 }
 
-/// Returns the name of a new node when no older node is left.
-async fn acquire(client: &Client, path: &str, shared: &Shared) -> Result<String> {
+/// Returns the name of a new node, with a watch on it, when no older node is left.
+async fn acquire(client: &Client, path: &str, shared: &Shared) -> Result<(String, Option<OneshotWatcher>)> {
     let numbered = format!("{path}/n-");
     let create = client.create(&numbered, b"", &NUMBERED);
     let ((_, sequence), mut names) = tokio::try_join!(create, client.list_children(path))?;
@@ -77,26 +74,32 @@ async fn acquire(client: &Client, path: &str, shared: &Shared) -> Result<String>
     names.sort_unstable_by(|one, other| other.cmp(one));
     names.truncate(WATCHED);
     if names.is_empty() {
-        return Ok(ours);
+        return Ok((ours, None));
     }
-    let (own, nearest, second) = tokio::join!(
+    let (own, nearest, second) = tokio::try_join!(
         watched(client, path, Some(&ours)),
         watched(client, path, names.first()),
         watched(client, path, names.get(1)),
-    );
-    let _own = own?;
-    for (name, watcher) in names.iter().zip([nearest?, second?]) {
-        // The watch of a node that the table still contains fires when the node is deleted.
-        if let Some(watcher) = watcher
-            && (name == &names[0] || shared.contains(name))
-        {
-            watcher.changed().await;
-        }
-        if shared.is_first(&ours) {
-            break;
-        }
+    )?;
+    let second =
+        (names.len() == WATCHED).then(|| tokio::spawn(list_after(client.clone(), path.to_owned(), second)));
+    if let Some(nearest) = nearest {
+        nearest.changed().await;
     }
-    Ok(ours)
+    if let Some(second) = second.filter(|_| !shared.is_first(&ours)) {
+        second.await.map_err(|error| Error::UnexpectedError(error.to_string()))??;
+    }
+    Ok((ours, own))
+}
+
+/// Lists the directory when the second-nearest node is gone, as a lock must. The listing is not
+/// waited for: the next event wakes the contender.
+async fn list_after(client: Client, path: String, second: Option<OneshotWatcher>) -> Result<()> {
+    if let Some(second) = second {
+        second.changed().await;
+    }
+    client.list_children(&path).await?;
+    Ok(())
 }
 
 /// Reads a node and watches its data. The result is `None` if there is no such node.
