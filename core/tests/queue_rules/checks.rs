@@ -42,6 +42,16 @@ fn deferred() -> (QueueFixture, String, Vec<Action>) {
     (fixture, node, set)
 }
 
+/// An event arrives together with the end of the connection, before the next node is watched.
+#[test]
+fn rule_10_a_far_waiter_whose_watch_has_fired_lists_after_a_reconnection() {
+    let mut fixture = QueueFixture::new(1);
+    let (_, set) = fixture.queue_up(A, 9, &crowd(1..=8));
+    fixture.tell([Event::Gone(watch(&set, &other(7))), Event::Disconnected]);
+    assert!(!fixture.0.defers_listing());
+    assert_eq!(lists(&fixture.tell([Event::Connected])), 1);
+}
+
 #[test]
 fn rule_10_a_check_asks_for_the_own_node_and_the_watched_ones_however_many_wait() {
     for others in [1, 4, 40, 4_000] {
