@@ -1,6 +1,8 @@
-//! Delivers the outcomes of operations to an asyncio event loop. One wake-up of the loop delivers all
-//! outcomes that are queued by then. Outcomes that arrive on the loop's own thread need no wake-up.
+//! Continues the tasks of an asyncio event loop whose operations are complete. One wake-up of the loop
+//! continues the tasks of all operations that are queued by then. A task of a loop on the current thread needs
+//! no wake-up.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -8,7 +10,6 @@ use pyo3::prelude::*;
 use zklock::internal::{ForkGuard, PerProcess};
 
 use crate::bridge::arrivals::{Arrivals, Arrived};
-use crate::bridge::asyncio_tasks;
 use crate::modules::interned;
 
 /// A completed operation whose outcome has not been taken yet.
@@ -17,43 +18,30 @@ pub(crate) trait Abandonable: Send + Sync {
     fn abandon(&self);
 }
 
-/// A future to complete, and the inbox of its event loop.
-pub(crate) struct WaitingFuture {
-    pub(crate) inbox: Arc<Inbox>,
-    pub(crate) future: Py<PyAny>,
+/// A completed operation that a task of an event loop waits for.
+pub(crate) trait Awaited: Abandonable {
+    /// Continues the task. Runs on the thread of the event loop, outside of any task.
+    fn resume(self: Arc<Self>, py: Python<'_>) -> PyResult<()>;
+
+    /// Visits the Python objects that the operation needs to continue its task.
+    fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError>;
 }
 
-impl WaitingFuture {
-    /// Returns `true` if the event loop of the future runs on this thread.
-    pub(crate) fn is_of_this_thread(&self, py: Python<'_>) -> PyResult<bool> {
-        let running = asyncio_tasks::running_loop(py)?;
-        Ok(running
-            .is_some_and(|running| event_loop_of(self.future.bind(py)).is_ok_and(|its| its.is(&running))))
-    }
-}
-
-fn event_loop_of<'py>(future: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    future.call_method0(interned!(future.py(), "get_loop")?)
-}
-
-/// The inbox of an event loop: completed operations, each with the future that waits for it. The delivery
-/// thread wakes the loop once for all of them, because each wake-up must wait for the interpreter.
+/// The inbox of an event loop: completed operations, each of them once. The delivery thread wakes the loop
+/// once for all of them, because each wake-up must wait for the interpreter.
 ///
-/// The inbox exists while a future waits on the loop. It has no Python references other than these futures,
-/// so that the garbage collector can find and delete an event loop that no longer runs.
-pub(crate) type Inbox = Arrivals<Delivery>;
+/// The inbox exists while a task of the loop waits. It has no reference to its loop, so that the garbage
+/// collector can find and delete an event loop that no longer runs.
+pub(crate) type Inbox = Arrivals<Arc<dyn Awaited>>;
 
-/// A completed operation, and the future that waits for it.
-type Delivery = (Arc<dyn Abandonable>, Py<PyAny>);
-
-/// The inboxes of the event loops on which a future waits, each with the address of its loop.
+/// The inboxes of the event loops on which a task waits, each with the address of its loop.
 type Known = Mutex<Vec<(usize, Weak<Inbox>)>>;
 
 impl Inbox {
     /// Returns the inbox of an event loop.
     pub(crate) fn of(event_loop: &Bound<'_, PyAny>) -> Arc<Self> {
         static KNOWN: PerProcess<Known> = PerProcess::new();
-        // No other object can have the address of a known loop, because each waiting future and each wake-up
+        // No other object can have the address of a known loop, because each waiting task and each wake-up
         // keep their loop alive.
         let address = event_loop.as_ptr() as usize;
         // Only threads that are attached to the interpreter lock this mutex, and they stay attached until
@@ -69,147 +57,121 @@ impl Inbox {
     }
 }
 
-/// Queues a future for its event loop, which then completes it. Runs on the delivery thread. Returns `false`
-/// if the interpreter no longer exists.
-pub(crate) fn complete_through_loop(
-    ended: Arc<dyn Abandonable>,
-    WaitingFuture { inbox, future }: WaitingFuture,
-) -> bool {
-    if !inbox.push((ended, future)) {
-        // The pending wake-up takes the future. This thread must not drop the future, because it is not
-        // attached to the interpreter.
-        return true;
+/// Wakes an event loop, which then continues the tasks of all operations in its inbox. Runs on the delivery
+/// thread.
+pub(crate) fn wake(event_loop: &Bound<'_, PyAny>, inbox: Arc<Inbox>) -> PyResult<()> {
+    let py = event_loop.py();
+    let (event_loop, called) = (event_loop.clone().unbind(), AtomicBool::new(false));
+    let wake_up = Bound::new(py, WakeUp { event_loop, inbox, called, origin: ForkGuard::new() })?;
+    let event_loop = &wake_up.get().event_loop;
+    // Fails if the event loop is closed.
+    let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));
+    // If the loop was closed during the call above, it had already discarded its callbacks. So it will
+    // neither run nor discard this callback.
+    if woken.is_err() || event_loop.call_method0(py, interned!(py, "is_closed")?)?.is_truthy(py)? {
+        wake_up.get().give_up();
     }
-    Python::try_attach(|py| WakeUp::send(py, inbox)).is_some()
+    Ok(())
 }
 
-/// Completes a future whose event loop runs on this thread. No wake-up is needed.
-pub(crate) fn complete_here(
-    py: Python<'_>,
-    ended: Arc<dyn Abandonable>,
-    waiting: &WaitingFuture,
-) -> PyResult<()> {
-    let (inbox, stage) = (Arc::clone(&waiting.inbox), Stage::ToCheck(vec![ended]));
-    let wake_up = WakeUp::new(waiting.future.bind(py), inbox, stage)?;
-    complete(waiting.future.bind(py))?;
-    wake_up.get().schedule_again(&wake_up)
-}
-
-/// The next step of a wake-up. The steps run in this order.
-enum Stage {
-    /// Take the queued operations, and complete their futures.
-    ToComplete,
-    /// Wait until the tasks of these operations have run. Completing a future only schedules its task, and a
-    /// loop that is closed discards scheduled tasks, so the outcomes might never be taken.
-    ToCheck(Vec<Arc<dyn Abandonable>>),
-    /// Done.
-    Over,
-}
-
-/// The callback that an event loop runs to complete all futures whose outcomes have arrived. It then
-/// schedules itself once more, behind the tasks that take the outcomes. If the loop is closed before this
-/// second call, it discards the callback and the tasks, so the outcomes are abandoned.
+/// The callback that an event loop runs to continue the tasks whose outcomes have arrived. If the loop
+/// discards the callback, because it is closed or was collected, the outcomes are abandoned.
 #[pyclass(frozen)]
 struct WakeUp {
     event_loop: Py<PyAny>,
     inbox: Arc<Inbox>,
-    stage: Mutex<Stage>,
+    called: AtomicBool,
     origin: ForkGuard,
 }
 
 impl WakeUp {
-    fn new<'py>(future: &Bound<'py, PyAny>, inbox: Arc<Inbox>, stage: Stage) -> PyResult<Bound<'py, Self>> {
-        let (event_loop, stage) = (event_loop_of(future)?.unbind(), Mutex::new(stage));
-        Bound::new(future.py(), Self { event_loop, inbox, stage, origin: ForkGuard::new() })
-    }
-
-    fn send(py: Python<'_>, inbox: Arc<Inbox>) -> PyResult<()> {
-        let future = inbox.lock().all().first().map(|(_, future)| future.clone_ref(py));
-        let Some(future) = future else { return Ok(()) };
-        let wake_up = Self::new(future.bind(py), inbox, Stage::ToComplete)?;
-        let event_loop = &wake_up.get().event_loop;
-        // Fails if the event loop is closed.
-        let woken = event_loop.call_method1(py, interned!(py, "call_soon_threadsafe")?, (&wake_up,));
-        // If the loop was closed during the call above, it had already discarded its callbacks. So it will
-        // neither run nor discard this callback.
-        if woken.is_err() || event_loop.call_method0(py, interned!(py, "is_closed")?)?.is_truthy(py)? {
-            wake_up.get().give_up();
-        }
-        Ok(())
-    }
-
-    /// Locks the stage. Ignores poisoning, because a panic cannot leave the stage half changed. Only threads
-    /// that are attached to the interpreter lock this mutex, and they stay attached until they unlock it.
-    fn stage(&self) -> MutexGuard<'_, Stage> {
-        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Locks the inbox. Returns `None` in a forked child if the parent's delivery thread had locked it at the
     /// fork, because no thread of the child will unlock it.
-    fn arrived(&self) -> Option<MutexGuard<'_, Arrived<Delivery>>> {
+    fn arrived(&self) -> Option<MutexGuard<'_, Arrived<Arc<dyn Awaited>>>> {
         if self.origin.is_here() { Some(self.inbox.lock()) } else { self.inbox.try_lock() }
-    }
-
-    /// Takes the queued deliveries.
-    fn take(&self) -> Vec<Delivery> {
-        self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default()
-    }
-
-    fn schedule_again(&self, this: &Bound<'_, Self>) -> PyResult<()> {
-        let py = this.py();
-        self.event_loop.call_method1(py, interned!(py, "call_soon")?, (this,)).map(drop)
     }
 
     /// Gives up the outcomes that no task has taken.
     fn give_up(&self) {
-        let stage = std::mem::replace(&mut *self.stage(), Stage::Over);
-        match stage {
-            Stage::ToComplete => self.take().into_iter().for_each(|(ended, _)| ended.abandon()),
-            Stage::ToCheck(all) => all.iter().for_each(|ended| ended.abandon()),
-            Stage::Over => (),
+        if !self.called.swap(true, Ordering::Relaxed) {
+            let left = self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default();
+            left.iter().for_each(|operation| operation.abandon());
         }
     }
 }
 
 #[pymethods]
 impl WakeUp {
-    fn __call__(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let (py, this) = (slf.py(), slf.get());
-        let stage = std::mem::replace(&mut *this.stage(), Stage::Over);
-        let Stage::ToComplete = stage else { return Ok(()) };
-        let (all, futures): (Vec<_>, Vec<_>) = this.take().into_iter().unzip();
-        *this.stage() = Stage::ToCheck(all);
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        self.called.store(true, Ordering::Relaxed);
+        let count = self.arrived().map_or(0, |mut arrived| arrived.begin());
         let mut result = Ok(());
-        for future in futures {
-            // Complete every future, even if one of them fails.
-            result = complete(future.bind(py)).and(result);
+        // Take one operation at a time: a task can run the event loop within its own step, and that loop must
+        // find the other operations.
+        for _ in 0..count {
+            let Some(operation) = self.arrived().and_then(|mut arrived| arrived.pop()) else { break };
+            // Continue every task, even if one of them fails.
+            result = operation.resume(py).and(result);
         }
-        this.schedule_again(slf)?;
         result
     }
 
-    /// Also visits the futures that this callback will complete, because the event loop, this callback in it
-    /// and the tasks that wait for the futures form a cycle.
+    /// Also visits the tasks that this callback will continue, because the event loop, this callback in it
+    /// and the tasks form a cycle.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.event_loop)?;
-        let Ok(stage) = self.stage.try_lock() else { return Ok(()) };
-        if let (Stage::ToComplete, Some(arrived)) = (&*stage, self.arrived()) {
-            arrived.all().iter().try_for_each(|(_, future)| visit.call(future))?;
+        if self.called.load(Ordering::Relaxed) {
+            return Ok(());
         }
-        Ok(())
+        let Some(arrived) = self.arrived() else { return Ok(()) };
+        arrived.all().iter().try_for_each(|operation| operation.traverse(&visit))
     }
-}
-
-fn complete(future: &Bound<'_, PyAny>) -> PyResult<()> {
-    let py = future.py();
-    if !future.call_method0(interned!(py, "done")?)?.is_truthy()? {
-        future.call_method1(interned!(py, "set_result")?, (py.None(),))?;
-    }
-    Ok(())
 }
 
 impl Drop for WakeUp {
     fn drop(&mut self) {
         self.give_up();
+    }
+}
+
+/// Continues a task of an event loop that runs on this thread, after the current callback.
+pub(crate) fn resume_soon(event_loop: &Bound<'_, PyAny>, operation: Arc<dyn Awaited>) -> PyResult<()> {
+    let py = event_loop.py();
+    let resume = Bound::new(py, Resume { operation: Mutex::new(Some(operation)), origin: ForkGuard::new() })?;
+    event_loop.call_method1(interned!(py, "call_soon")?, (resume,)).map(drop)
+}
+
+/// The callback that continues one task. If the event loop discards it, the outcome is abandoned.
+#[pyclass(frozen)]
+struct Resume {
+    operation: Mutex<Option<Arc<dyn Awaited>>>,
+    origin: ForkGuard,
+}
+
+impl Resume {
+    /// Takes the operation. Only threads that are attached to the interpreter lock this mutex, and they stay
+    /// attached until they unlock it.
+    fn take(&self) -> Option<Arc<dyn Awaited>> {
+        self.operation.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[pymethods]
+impl Resume {
+    fn __call__(&self, py: Python<'_>) -> PyResult<()> {
+        self.take().map_or(Ok(()), |operation| operation.resume(py))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        let Ok(operation) = self.operation.try_lock() else { return Ok(()) };
+        operation.iter().try_for_each(|operation| operation.traverse(&visit))
+    }
+}
+
+impl Drop for Resume {
+    fn drop(&mut self) {
+        if let Some(operation) = self.take().filter(|_| self.origin.is_here()) {
+            operation.abandon();
+        }
     }
 }

@@ -3,14 +3,16 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyRuntimeError;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyTuple;
+use pyo3::types::IntoPyDict;
 use zklock::internal::ForkGuard;
 use zklock::internal::same_thread::{self, Woken};
 
@@ -18,10 +20,8 @@ use crate::args::arguments::wait_limit;
 use crate::args::checked::Number;
 use crate::args::names;
 use crate::bridge::delivery_thread::Deliver;
-use crate::bridge::log;
-use crate::bridge::loop_inbox::{Abandonable, Inbox, WaitingFuture};
-use crate::bridge::trio;
-use crate::bridge::{block_on, delivery_thread, loop_inbox};
+use crate::bridge::loop_inbox::{Abandonable, Awaited, Inbox};
+use crate::bridge::{asyncio_tasks, block_on, delivery_thread, log, loop_inbox, trio};
 use crate::contender::Contender;
 use crate::errors::Result;
 use crate::modules::{attribute, interned};
@@ -68,25 +68,47 @@ pub(crate) fn operation<T: IntoPython>(
 ///
 /// The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
 /// just as the lease arrives, or if the event loop has already stopped.
+///
+/// It implements the part of `asyncio.Future` that a task uses. A future of asyncio would need another
+/// iteration of the event loop between the outcome and the task.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
+    /// `true` between the `await` and the moment at which the task has stored its callback.
+    blocking: AtomicBool,
+    /// The message of the cancellation.
+    cancelled: OnceLock<Option<Py<PyAny>>>,
     origin: ForkGuard,
 }
 
-/// The state that the awaiting side and the delivery thread share.
+/// The state that the awaiting side, the event loop's inbox and the delivery thread share.
 #[derive(Default)]
-pub(crate) struct Shared(Mutex<State>);
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// The inbox and the event loop of the task that awaits the operation. `Pending` shows the event loop to
+    /// the garbage collector.
+    place: OnceLock<(Arc<Inbox>, Py<PyAny>)>,
+    /// `true` once the event loop has been asked to continue the task.
+    called: AtomicBool,
+}
 
 #[derive(Default)]
 struct State {
     /// `None` once there is an outcome, or the operation is abandoned.
     operation: Option<Operation>,
     outcome: Option<Outcome>,
-    /// The future to complete, until delivery or cancellation takes it.
-    waiting: Option<WaitingFuture>,
+    /// The task to continue, until it continues or is cancelled.
+    waiting: Option<WaitingTask>,
     /// Waker of a thread that waits until the operation is complete or abandoned.
     blocked: Option<Waker>,
+}
+
+/// A task that awaits an operation. A task continues when its callback is called, in its context, with the
+/// future that it awaits.
+struct WaitingTask {
+    callback: Py<PyAny>,
+    context: Py<PyAny>,
+    future: Py<Pending>,
 }
 
 impl Pending {
@@ -102,7 +124,12 @@ impl Pending {
         block_on::begin(py)?;
         let shared = Arc::<Shared>::default();
         shared.state().operation = Some(operation);
-        let pending = Self { shared, origin: ForkGuard::new() };
+        let pending = Self {
+            shared,
+            blocking: AtomicBool::new(false),
+            cancelled: OnceLock::new(),
+            origin: ForkGuard::new(),
+        };
         // An operation that needs no reply from a server, such as re-entry, completes on the first poll.
         if !pending.shared.poll(Waker::noop()) {
             log::refresh(py)?;
@@ -115,20 +142,79 @@ impl Pending {
 
 #[pymethods]
 impl Pending {
-    fn __await__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn __await__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        if self.shared.state().outcome.is_none() {
-            delivery_thread::start()?;
+        let (py, this) = (slf.py(), slf.get());
+        if this.shared.is_pending() {
             let running = attribute(&RUNNING, py, "asyncio", "get_running_loop")?;
             let event_loop = running.call0().map_err(|_| trio::no_event_loop(py))?;
-            let future = event_loop.call_method0(interned!(py, "create_future")?)?;
-            let waiting = WaitingFuture { inbox: Inbox::of(&event_loop), future: future.clone().unbind() };
-            if self.shared.wait(waiting) {
-                return future.call_method0(interned!(py, "__await__")?);
-            }
+            this.shared.place.set((Inbox::of(&event_loop), event_loop.unbind())).ok();
         }
-        // An exhausted iterator makes `await` return immediately.
-        Ok(PyTuple::empty(py).try_iter()?.into_any())
+        Ok(slf)
+    }
+
+    /// Return itself while there is no outcome: the task then calls `add_done_callback`, and waits.
+    fn __next__(slf: Bound<'_, Self>) -> Option<Bound<'_, Self>> {
+        let this = slf.get();
+        let waits = this.shared.place.get().is_some() && this.shared.is_pending();
+        this.blocking.store(waits, Ordering::Relaxed);
+        waits.then_some(slf)
+    }
+
+    #[getter(_asyncio_future_blocking)]
+    fn blocking(&self) -> bool {
+        self.blocking.load(Ordering::Relaxed)
+    }
+
+    #[setter(_asyncio_future_blocking)]
+    fn set_blocking(&self, blocking: bool) {
+        self.blocking.store(blocking, Ordering::Relaxed);
+    }
+
+    /// Return the event loop of the task that awaits the operation.
+    fn get_loop<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
+        let awaited = self.shared.place.get().map(|(_, event_loop)| event_loop.bind(py));
+        awaited.ok_or_else(|| PyRuntimeError::new_err("no task awaits the operation"))
+    }
+
+    /// Store the callback that continues the task.
+    #[pyo3(signature = (callback, /, *, context))]
+    fn add_done_callback(slf: Bound<'_, Self>, callback: Py<PyAny>, context: Py<PyAny>) -> PyResult<()> {
+        let this = slf.get();
+        let task = WaitingTask { callback, context, future: slf.clone().unbind() };
+        // The outcome can have arrived since `__next__`.
+        if this.shared.wait(task) && this.shared.is_first_call() {
+            loop_inbox::resume_soon(this.get_loop(slf.py())?, Arc::clone(&this.shared) as _)?;
+        }
+        Ok(())
+    }
+
+    /// Give up the operation, and continue the task with a `CancelledError`. Return False if it does not wait.
+    #[pyo3(signature = (msg=None))]
+    fn cancel(&self, py: Python<'_>, msg: Option<Py<PyAny>>) -> PyResult<bool> {
+        let waiting = self.shared.state().waiting.take();
+        let Some(WaitingTask { callback, context, future }) = waiting else { return Ok(false) };
+        self.abandon();
+        self.cancelled.set(msg).ok();
+        let options = [(interned!(py, "context")?, context)].into_py_dict(py)?;
+        let call_soon = interned!(py, "call_soon")?;
+        self.get_loop(py)?.call_method(call_soon, (callback, future), Some(&options))?;
+        Ok(true)
+    }
+
+    /// Return None, or raise `CancelledError`.
+    fn result(&self, py: Python<'_>) -> PyResult<()> {
+        static CANCELLED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let Some(message) = self.cancelled.get() else { return Ok(()) };
+        let kind = attribute(&CANCELLED, py, "asyncio", "CancelledError")?;
+        let message = message.as_ref().map(|message| message.clone_ref(py));
+        let error = message.map_or_else(|| kind.call0(), |message| kind.call1((message,)))?;
+        Err(PyErr::from_value(error))
+    }
+
+    /// Return whether no task waits any more.
+    fn done(&self) -> bool {
+        self.shared.state().waiting.is_none()
     }
 
     /// Wait on this thread for up to `timeout` seconds. Return whether there is an outcome.
@@ -161,6 +247,10 @@ impl Pending {
             self.shared.abandon();
         }
     }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        self.shared.place.get().map_or(Ok(()), |(_, event_loop)| visit.call(event_loop))
+    }
 }
 
 impl Drop for Pending {
@@ -172,18 +262,24 @@ impl Drop for Pending {
 impl Shared {
     /// Locks the state. Ignores poisoning, because a panic cannot leave the state half changed.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores a future that is completed when the outcome arrives. Returns `false` if there is an outcome
-    /// already.
-    fn wait(&self, waiting: WaitingFuture) -> bool {
+    /// Returns `true` if an outcome can still arrive.
+    fn is_pending(&self) -> bool {
+        self.state().operation.is_some()
+    }
+
+    /// Stores a task that continues when the outcome arrives. Returns `true` if it is there already.
+    fn wait(&self, waiting: WaitingTask) -> bool {
         let mut state = self.state();
-        let pending = state.outcome.is_none();
-        if pending {
-            state.waiting = Some(waiting);
-        }
-        pending
+        state.waiting = Some(waiting);
+        state.outcome.is_some()
+    }
+
+    /// Returns `true` only once: the event loop must be asked to continue the task exactly once.
+    fn is_first_call(&self) -> bool {
+        !self.called.swap(true, Ordering::Relaxed)
     }
 
     /// Becomes ready when the operation is complete or abandoned. Yields `true` if there is an outcome. Polls
@@ -224,14 +320,34 @@ impl Abandonable for Shared {
     }
 }
 
+impl Awaited for Shared {
+    fn resume(self: Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        let waiting = self.state().waiting.take();
+        let Some(WaitingTask { callback, context, future }) = waiting else { return Ok(()) };
+        context.call_method1(py, interned!(py, "run")?, (callback, future)).map(drop)
+    }
+
+    fn traverse(&self, visit: &PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
+        let Ok(state) = self.state.try_lock() else { return Ok(()) };
+        let Some(WaitingTask { callback, context, future }) = &state.waiting else { return Ok(()) };
+        visit.call(callback)?;
+        visit.call(context)?;
+        visit.call(future)
+    }
+}
+
 impl Deliver for Shared {
-    /// Completes the future that waits for the outcome, through its event loop.
+    /// Continues the task that waits for the outcome, through its event loop.
     fn deliver(self: Arc<Self>) -> bool {
         if !self.poll(&Waker::from(Arc::clone(&self))) {
             return true;
         }
-        let waiting = self.state().waiting.take();
-        waiting.is_none_or(|waiting| loop_inbox::complete_through_loop(self, waiting))
+        let Some((inbox, event_loop)) = self.place.get().filter(|_| self.is_first_call()) else {
+            return true;
+        };
+        // If a wake-up is pending, it takes this operation, too.
+        let wakes = inbox.push(Arc::clone(&self) as _);
+        !wakes || Python::try_attach(|py| loop_inbox::wake(event_loop.bind(py), Arc::clone(inbox))).is_some()
     }
 }
 
@@ -246,27 +362,23 @@ impl Wake for Shared {
 }
 
 impl Woken for Shared {
-    /// Completes the future that waits for the outcome, if it belongs to the event loop of this thread.
+    /// Continues the task that waits for the outcome, if its event loop runs on this thread.
     fn go_on(self: Arc<Self>) {
-        let waiting = self.state().waiting.take();
-        let there = self.poll(&Waker::from(Arc::clone(&self)));
-        let Some(waiting) = waiting else { return };
-        Python::attach(|py| {
-            let here = waiting.is_of_this_thread(py).unwrap_or_default();
-            if there && here {
-                // Fails if the event loop is closed. No task takes the outcome then.
-                loop_inbox::complete_here(py, self, &waiting).ok();
-                return;
+        if !self.poll(&Waker::from(Arc::clone(&self))) {
+            return;
+        }
+        let Some((_, event_loop)) = self.place.get() else { return };
+        let here = Python::attach(|py| {
+            let running = asyncio_tasks::running_loop(py).ok().flatten();
+            let here = running.is_some_and(|running| running.is(event_loop.bind(py)));
+            if here && self.is_first_call() {
+                // Fails if the event loop is closed. The callback then abandons the outcome.
+                loop_inbox::resume_soon(event_loop.bind(py), Arc::clone(&self) as _).ok();
             }
-            let mut state = self.state();
-            state.waiting = Some(waiting);
-            // The outcome might have arrived while `waiting` was empty. In that case the delivery thread did
-            // not find the future, so deliver again.
-            let there = state.outcome.is_some();
-            drop(state);
-            if there {
-                delivery_thread::send(self);
-            }
+            here
         });
+        if !here {
+            delivery_thread::send(self);
+        }
     }
 }
