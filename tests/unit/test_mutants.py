@@ -19,9 +19,10 @@ ALL = sorted(PATCHES.glob("*.patch"))
 
 # Directories with the tests that the commands name.
 TESTED = (
-    *("core/src", "core/tests", "core/transport/src", "core/jute", "cli/src", "embedded/src", "embedded/tests"),
-    *("bindings-python/tests", "tests/fuzz/src", "tests/fuzz/tests", "tests/threads/src"),
-    *("tests/simulation/src", "tests/simulation/tests", "tests/scenarios", "tests/cli", "tests/unit", "tests/harness"),
+    *("core/src", "core/tests", "core/transport/src", "core/jute", "cli/src", "embedded/src"),
+    *("embedded/tests", "bindings-python/tests", "tests/fuzz/src", "tests/fuzz/tests", "tests/threads/src"),
+    *("tests/simulation/src", "tests/simulation/tests", "tests/scenarios", "tests/cli", "tests/unit"),
+    "tests/harness",
 )
 
 

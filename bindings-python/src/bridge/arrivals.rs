@@ -1,6 +1,5 @@
 //! An inbox that wakes its receiver once for all queued items.
 
-use std::collections::VecDeque;
 use std::sync::PoisonError;
 
 use crate::sync::{Mutex, MutexGuard};
@@ -9,15 +8,15 @@ use crate::sync::{Mutex, MutexGuard};
 pub(crate) struct Arrivals<T>(Mutex<Arrived<T>>);
 
 pub(crate) struct Arrived<T> {
-    all: VecDeque<T>,
-    /// `true` if the receiver has been woken and has not begun to take items yet. It then needs no second
+    all: Vec<T>,
+    /// `true` if the receiver has been woken and has not taken the items yet. It then needs no second
     /// wake-up.
     waking: bool,
 }
 
 impl<T> Default for Arrivals<T> {
     fn default() -> Self {
-        Self(Mutex::new(Arrived { all: VecDeque::new(), waking: false }))
+        Self(Mutex::new(Arrived { all: Vec::new(), waking: false }))
     }
 }
 
@@ -36,30 +35,19 @@ impl<T> Arrivals<T> {
     /// Adds an item. Returns `true` if the caller must wake the receiver, because no wake-up is pending.
     pub(crate) fn push(&self, next: T) -> bool {
         let mut arrived = self.lock();
-        arrived.all.push_back(next);
+        arrived.all.push(next);
         !std::mem::replace(&mut arrived.waking, true)
     }
 }
 
 impl<T> Arrived<T> {
     /// Returns the queued items, oldest first.
-    pub(crate) fn all(&self) -> &VecDeque<T> {
+    pub(crate) fn all(&self) -> &[T] {
         &self.all
     }
 
-    /// Begins to take items, and returns their number. The next item needs another wake-up.
-    pub(crate) fn begin(&mut self) -> usize {
-        self.waking = false;
-        self.all.len()
-    }
-
-    /// Takes the oldest item.
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        self.all.pop_front()
-    }
-
     /// Takes all queued items. The next item needs another wake-up.
-    pub(crate) fn take(&mut self) -> VecDeque<T> {
+    pub(crate) fn take(&mut self) -> Vec<T> {
         self.waking = false;
         std::mem::take(&mut self.all)
     }

@@ -104,16 +104,16 @@ impl WakeUp {
 impl WakeUp {
     fn __call__(&self, py: Python<'_>) -> PyResult<()> {
         self.called.store(true, Ordering::Relaxed);
-        let count = self.arrived().map_or(0, |mut arrived| arrived.begin());
-        let mut result = Ok(());
-        // Take one operation at a time: a task can run the event loop within its own step, and that loop must
-        // find the other operations.
-        for _ in 0..count {
-            let Some(operation) = self.arrived().and_then(|mut arrived| arrived.pop()) else { break };
-            // Continue every task, even if one of them fails.
-            result = operation.resume(py).and(result);
+        let mut operations = self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default();
+        // The only task continues here, which saves an iteration of the loop. Several tasks get a callback
+        // each: a task can run the loop within its own step, and that loop must find the others.
+        if operations.len() == 1
+            && let Some(operation) = operations.pop()
+        {
+            return operation.resume(py);
         }
-        result
+        let event_loop = self.event_loop.bind(py);
+        operations.into_iter().try_for_each(|operation| resume_soon(event_loop, operation))
     }
 
     /// Also visits the tasks that this callback will continue, because the event loop, this callback in it
