@@ -119,16 +119,57 @@ def test_a_loop_that_is_closed_while_it_is_woken_releases(
     observer.wait_queue(path, 0)
 
 
-def test_a_loop_that_is_closed_before_the_woken_task_runs_releases(
-    observer: Observer, path: str, event_loop: Loop, granted: Callable[[], None]
+def test_a_task_runs_within_the_wake_up_of_its_loop(
+    client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
-    """The loop has received the outcome, but discards the callback that would pass it to the task."""
-    granted()
+    """One iteration of the loop continues the task, so no callback is left that a closed loop could discard."""
+    held = zklock.Mutex(client, path)
+    assert held.acquire()
+    waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
+    event_loop.turn()
+    observer.wait_queue(path, 2)
+    event_loop.woken.clear()
+    held.release()
     assert event_loop.woken.wait(WAIT)
     event_loop.turn()
-    assert len(observer.queue(path)) == 1
-    event_loop.close()
-    observer.wait_queue(path, 0)
+    assert waiting.done()
+
+
+def test_a_task_that_runs_its_loop_again_does_not_stop_the_others(
+    client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
+) -> None:
+    """Some programs run a loop inside of a task. Two outcomes arrive in one wake-up."""
+    held = [zklock.Mutex(client, f"{path}/{name}") for name in "ab"]
+    for lock in held:
+        assert lock.acquire()
+    order = []
+
+    async def wait(lock: aio.Mutex) -> None:
+        await lock.acquire()
+        order.append("acquired")
+        if len(order) == 1:
+            # What such programs do: leave the task for as long as the inner run lasts.
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.tasks._leave_task(event_loop, task)
+            asyncio._set_running_loop(None)
+            while len(order) < 2:
+                event_loop._run_once()  # type: ignore[attr-defined]
+            asyncio._set_running_loop(event_loop)
+            asyncio.tasks._enter_task(event_loop, task)
+
+    locks = [aio.Mutex(hosts, f"{path}/{name}") for name in "ab"]
+    tasks = [event_loop.create_task(wait(lock)) for lock in locks]
+    event_loop.turn()
+    for name in "ab":
+        observer.wait_queue(f"{path}/{name}", 2)
+    event_loop.woken.clear()
+    for lock in held:
+        lock.release()
+    for name in "ab":
+        observer.wait_queue(f"{path}/{name}", 1)
+    event_loop.run_until_complete(asyncio.gather(*tasks))
+    assert order == ["acquired", "acquired"]
 
 
 def test_a_loop_that_is_closed_before_its_task_takes_what_another_handed_on_releases(

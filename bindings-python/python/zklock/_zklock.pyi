@@ -1,6 +1,8 @@
 """The extension module. The package `zklock` exports its public items. Only `zklock.aio` uses the others."""
 
+from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
+from contextvars import Context
 from os import PathLike
 from types import GenericAlias, TracebackType
 from typing import (
@@ -2092,9 +2094,31 @@ class Pending(Awaitable[None], Generic[_T]):
 
     The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
     just as the lease arrives, or if the event loop has already stopped.
+
+    It implements the part of `asyncio.Future` that a task uses. A future of asyncio would need another
+    iteration of the event loop between the outcome and the task.
     """
 
+    _asyncio_future_blocking: bool
     def __await__(self) -> Generator[Any, Any]: ...
+    def __next__(self) -> Self:
+        """Return itself while there is no outcome: the task then calls `add_done_callback`, and waits."""
+
+    def get_loop(self) -> AbstractEventLoop:
+        """Return the event loop of the task that awaits the operation."""
+
+    def add_done_callback(self, callback: Callable[[Self], object], /, *, context: Context) -> None:
+        """Store the callback that continues the task."""
+
+    def cancel(self, msg: object = None) -> bool:
+        """Give up the operation, and cancel the wait of the task. Return False if no task waits."""
+
+    def result(self) -> None:
+        """Return None, or raise `CancelledError`."""
+
+    def done(self) -> bool:
+        """Return whether no task waits any more."""
+
     def wait(self, timeout: float | None) -> bool:
         """Wait on this thread for up to `timeout` seconds. Return whether there is an outcome.
 

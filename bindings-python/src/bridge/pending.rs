@@ -189,7 +189,7 @@ impl Pending {
         Ok(())
     }
 
-    /// Give up the operation, and continue the task with a `CancelledError`. Return False if it does not wait.
+    /// Give up the operation, and cancel the wait of the task. Return False if no task waits.
     #[pyo3(signature = (msg=None))]
     fn cancel(&self, py: Python<'_>, msg: Option<Py<PyAny>>) -> PyResult<bool> {
         let waiting = self.shared.state().waiting.take();
