@@ -50,11 +50,10 @@ def test_cancelling_in_the_tick_of_the_grant_releases(
             assert held.acquire()
             waiting = asyncio.create_task(lock.acquire())
             await queued(observer, path, 2)
-            # The grant arrives while `sleep` blocks the loop. So the loop processes the grant before it
-            # cancels the task.
+            # The grant arrives while `sleep` blocks the loop, which then cancels the task first.
+            asyncio.get_running_loop().call_soon(waiting.cancel)
             held.release()
             time.sleep(0.1)
-            asyncio.get_running_loop().call_soon(waiting.cancel)
             with pytest.raises(asyncio.CancelledError):
                 await waiting
             assert lock.lease is None
