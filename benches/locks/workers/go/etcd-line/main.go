@@ -1,7 +1,8 @@
 // The worker of `tests/worker-protocol.md` that uses the lock of etcd's own client, for
 // `make bench-failover`. It implements the commands `connect`, `lock`, `acquire`, `release`,
 // `contend`, `close` and `exit`. Each lock object has a separate session, because contenders that
-// share a session do not exclude each other.
+// share a session do not exclude each other. The worker repeats a release until a server has
+// answered.
 package main
 
 import (
@@ -37,10 +38,24 @@ type command struct {
 
 type line map[string]any
 
+// pause is the time between two tries.
+const pause = time.Millisecond
+
 // client is a client with the lifetime of its locks in seconds.
 type client struct {
 	*clientv3.Client
 	ttl int
+}
+
+func (of client) isClosed() bool {
+	return of.Ctx().Err() != nil
+}
+
+// lock is a lock object with its session and client.
+type lock struct {
+	*concurrency.Mutex
+	session *concurrency.Session
+	of      client
 }
 
 var (
@@ -48,8 +63,8 @@ var (
 	output   sync.Mutex
 	names    sync.RWMutex
 	clients  = map[string]client{}
-	locks    = map[string]*concurrency.Mutex{}
-	leases   = map[string]*concurrency.Mutex{}
+	locks    = map[string]lock{}
+	leases   = map[string]lock{}
 )
 
 // now reads CLOCK_MONOTONIC, the clock that all processes of a machine share.
@@ -88,12 +103,33 @@ func get[T any](values map[string]T, name string) T {
 	return values[name]
 }
 
-func newLock(of client, path string) (*concurrency.Mutex, error) {
+func newLock(of client, path string) (lock, error) {
 	session, err := concurrency.NewSession(of.Client, concurrency.WithTTL(of.ttl))
 	if err != nil {
-		return nil, err
+		return lock{}, err
 	}
-	return concurrency.NewMutex(session, path), nil
+	return lock{concurrency.NewMutex(session, path), session, of}, nil
+}
+
+// isOver reports whether the session has ended. Until then, the lock object can use its key again.
+func (held lock) isOver() bool {
+	select {
+	case <-held.session.Done():
+		return true
+	default:
+		return held.of.isClosed()
+	}
+}
+
+// release repeats the release until a server has answered or the client is closed.
+func (held lock) release() error {
+	for {
+		err := held.Unlock(anywhere)
+		if err == nil || held.of.isClosed() {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
 
 func perform(asked command) (line, error) {
@@ -122,7 +158,7 @@ func perform(asked command) (line, error) {
 		return line{"event": "acquired", "node": wanted.Key(), "t": granted}, nil
 	case "release":
 		began := now()
-		if err := get(leases, asked.Lease).Unlock(anywhere); err != nil {
+		if err := get(leases, asked.Lease).release(); err != nil {
 			return nil, err
 		}
 		return line{"event": "released", "t0": began}, nil
@@ -134,33 +170,41 @@ func perform(asked command) (line, error) {
 	return line{"event": "unsupported"}, nil
 }
 
-// contend acquires and releases a lock repeatedly. It tries again after an error.
+// contend acquires and releases a lock repeatedly. It tries again after an error, until the client is closed.
 func contend(asked command) error {
-	var wanted *concurrency.Mutex
-	for turn := 0; turn < asked.Rounds; turn++ {
-		if wanted == nil {
-			made, err := newLock(get(clients, asked.Client), asked.Path)
-			if err != nil {
-				time.Sleep(time.Millisecond)
-				continue
+	of := get(clients, asked.Client)
+	for turn := 0; turn < asked.Rounds; {
+		wanted, err := newLock(of, asked.Path)
+		for err == nil && turn < asked.Rounds && !wanted.isOver() {
+			if hold(asked, wanted, turn) == nil {
+				turn++
+			} else {
+				time.Sleep(pause)
 			}
-			wanted = made
 		}
-		if wanted.Lock(anywhere) != nil {
-			wanted = nil
-			continue
+		if of.isClosed() {
+			return of.Ctx().Err()
 		}
-		granted := now()
-		time.Sleep(time.Duration(asked.HoldMs[0] * float64(time.Millisecond)))
-		ended := now()
-		for wanted.Unlock(anywhere) != nil {
-			time.Sleep(time.Millisecond)
-		}
-		emit(line{
-			"id": asked.ID, "event": "held", "lease": strconv.Itoa(turn), "owner": strconv.FormatInt(asked.ID, 10),
-			"t": granted, "t_end": ended,
-		})
+		time.Sleep(pause)
 	}
+	return nil
+}
+
+// hold acquires the lock, holds it for a while and releases it.
+func hold(asked command, wanted lock, turn int) error {
+	if err := wanted.Lock(anywhere); err != nil {
+		return err
+	}
+	granted := now()
+	time.Sleep(time.Duration(asked.HoldMs[0] * float64(time.Millisecond)))
+	ended := now()
+	if err := wanted.release(); err != nil {
+		return err
+	}
+	emit(line{
+		"id": asked.ID, "event": "held", "lease": strconv.Itoa(turn), "owner": strconv.FormatInt(asked.ID, 10),
+		"t": granted, "t_end": ended,
+	})
 	return nil
 }
 
