@@ -62,8 +62,8 @@ def main() -> int:
         )
         if HOLDER in given.events:
             holders.measure(programs, clusters, repetitions, step)
-        if set(given.events) - {HOLDER}:
-            servers.measure(programs, clusters, repetitions, step)
+        if events := tuple(event for event in servers.ORDER if event in given.events):
+            servers.measure(programs, clusters, events, repetitions, step)
     told: Json = {
         "day": time.strftime("%Y-%m-%d"),
         "command": "make bench-failover" + (" QUICK=1" if given.quick else ""),

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from failover.samples import EVENTS, HOLDER, LEADER, SERVER, Json, of
+from failover.samples import EVENTS, HOLDER, LEADER, SERVER, Json, digest, of
 from locks.plots import LINES, STYLE, save
 from locks.programs import PROGRAMS
 
@@ -19,11 +17,6 @@ TITLES = {
     LEADER: "the leader is killed",
     SERVER: "the server of the holder's client is killed",
 }
-
-
-def digest(told: Json) -> str:
-    """Return a digest of the samples, which a test compares with that in the plot."""
-    return hashlib.sha256(json.dumps(told["samples"], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _strip(axes: Any, samples: list[Json], event: str, peers: list[str], timeout: float) -> None:
