@@ -85,7 +85,6 @@ class ZooKeepers(Cluster):
     def __init__(self) -> None:
         self._ensemble = Ensemble(MEMBERS, SETTINGS, parent=on_disk())
         self.hosts = self._ensemble.hosts
-        self.directory = self._ensemble.servers[0].directory
 
     def __enter__(self) -> Self:
         self._ensemble.__enter__()

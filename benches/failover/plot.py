@@ -35,9 +35,9 @@ def _strip(axes: Any, samples: list[Json], event: str, peers: list[str], timeout
     axes.grid(visible=True, axis="x", alpha=0.3)
 
 
-def draw(told: Json, directory: Path) -> None:
+def draw(told: Json, file: Path) -> None:
     """Draw the times of all kills, by event and peer."""
-    directory.mkdir(exist_ok=True)
+    file.parent.mkdir(exist_ok=True)
     samples = told["samples"]
     found = {one["peer"] for one in samples}
     peers = [name for name in PROGRAMS if name in found]
@@ -46,4 +46,4 @@ def draw(told: Json, directory: Path) -> None:
         for axes, event in zip(figure.subplots(len(EVENTS), 1), EVENTS, strict=True):
             _strip(axes, samples, event, peers, told["session_timeout"])
         axes.set_xlabel("seconds from the kill to the next grant (fewer is better)")
-        save(figure, directory / "grants.svg", digest(told))
+        save(figure, file, digest(told))
