@@ -104,7 +104,7 @@ bench-failover: toolchains ## Benchmark the time from the kill of a process or s
 	@python3 benches/prepare.py
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m failover $(if $(QUICK),--quick) $(BENCH)
 
-# QUICK=1: takes three minutes instead of ten. BENCH: further arguments, such as `--peers rust kazoo`.
+# QUICK=1: takes three minutes instead of seven. BENCH: further arguments, such as `--peers rust kazoo`.
 .PHONY: bench-cost
 bench-cost: toolchains ## Measure the memory, threads and wake-ups that a client costs its process (benches/README.md)
 	@python3 benches/prepare.py

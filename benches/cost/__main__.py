@@ -136,8 +136,6 @@ class Run:
         told: Json = {subject.program.name: dict(subject.states) for subject in self.holders}
         for subject in self.waiters:
             waits = {name: one for name, one in subject.states.items() if name.startswith("wait ")}
-            # The process of the waiters has a baseline of its own.
-            waits |= {"idle, to wait": subject.states["idle"]} if waits else {}
             told[subject.program.name] |= waits
         return told
 

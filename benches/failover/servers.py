@@ -143,7 +143,7 @@ class Rounds:
         self._wait()
         for event in events:
             self._kill(number, event, after)
-        self._each(Pair.disconnect)
+        self._each(lambda pair: pair.disconnect())
 
     def _wait(self) -> None:
         for cluster in self._clusters:
