@@ -45,5 +45,5 @@ def draw(told: Json, file: Path) -> None:
         figure = Figure(figsize=(8, 7.5), layout="constrained")
         for axes, event in zip(figure.subplots(len(EVENTS), 1), EVENTS, strict=True):
             _strip(axes, samples, event, peers, told["session_timeout"])
-        axes.set_xlabel("seconds from the kill to the next grant (fewer is better)")
+        axes.set_xlabel("seconds from the kill to the next grant (less is better)")
         save(figure, file, digest(told))
