@@ -99,6 +99,8 @@ def test_the_phases_of_successive_kills_differ_much() -> None:
         ([0.9, 1.01, 2.5, 2.6], 3.0, 1.5),
         ([2.5, 1.01, 2.6], 3.0, 1.5),
         ([1.4, 1.5], 1.6, 0.4),
+        # A longer gap before the kill does not count.
+        ([0.1, 0.9, 1.2, 1.3], 1.35, 0.2),
         # No grant, or none for longer than before: the fail-over has not ended.
         ([0.9], 9.0, None),
         ([1.4, 1.5], 2.0, None),

@@ -137,10 +137,10 @@ def test_only_grants_of_the_lock_that_is_handed_on_count() -> None:
     handing = Handing((one, other), "/handed", "c")
     killed = now() - 3 * 10**9
     for stand, at in ((first, 1.0), (second, 1.01)):
-        first_grants = [killed + round((at + step / 50) * 1e9) for step in range(100)]
-        stand.history += [{"event": "held", "id": 0, "t": stamp} for stamp in first_grants]
-        # A hold of an earlier round.
-        stand.history.append({"event": "held", "id": 99, "t": killed + 1})
+        stamps = [killed + round((at + step / 50) * 1e9) for step in range(100)]
+        stand.history += [{"event": "held", "id": 0, "t": stamp} for stamp in stamps]
+        # A hold of another lock, within the gap.
+        stand.history.append({"event": "held", "id": 99, "t": killed + 6 * 10**8})
     assert handing.poll(killed)
     assert handing.grant(killed) == pytest.approx(1)
 
