@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from itertools import pairwise
+from math import ceil
 from statistics import median
 from typing import Any
 
@@ -16,6 +17,9 @@ TIMEOUT = 4.0
 
 BEATS = 3
 """Number of heartbeats that most clients send in a session timeout: kazoo, go-zookeeper, Curator, etcd."""
+
+INTERVAL = TIMEOUT / BEATS
+"""The longest interval between heartbeats in seconds. zklock's is half of it while it holds a lock."""
 
 PATIENCE = 2.5 * TIMEOUT
 """Seconds after which a lock that no contender has acquired counts as stuck. A session that is lost at the
@@ -60,7 +64,12 @@ def offset(number: int, repetitions: int) -> float:
     order alternates, so that no slow drift of the machine's speed looks like an effect of the phase.
     """
     step = next(one for one in (7, 3, 1) if repetitions % one or one == 1)
-    return (number * step % repetitions + 0.5) / repetitions * TIMEOUT / BEATS
+    return (number * step % repetitions + 0.5) / repetitions * INTERVAL
+
+
+def due(granted: float, after: float, now: float) -> float:
+    """Return the next time that is `after` seconds and a whole number of intervals after a grant."""
+    return granted + after + max(0, ceil((now - granted - after) / INTERVAL)) * INTERVAL
 
 
 def _longest(grants: list[int], killed: int) -> tuple[int, int, int] | None:

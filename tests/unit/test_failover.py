@@ -12,9 +12,9 @@ import pytest
 
 from failover.report import PAGE, PICTURES, PLOT, PUBLISHED, figures, sizing, table
 from failover.samples import (
-    BEATS,
     EVENTS,
     HOLDER,
+    INTERVAL,
     LEADER,
     SERVER,
     STEADY,
@@ -22,6 +22,7 @@ from failover.samples import (
     Json,
     Sample,
     digest,
+    due,
     longest_gap,
     of,
     offset,
@@ -83,13 +84,23 @@ def test_zklock_keeps_its_promises(reported: Json) -> None:
 @pytest.mark.parametrize("repetitions", [3, 20, 21])
 def test_kills_are_spread_evenly_over_the_interval_of_heartbeats(repetitions: int) -> None:
     offsets = [offset(number, repetitions) for number in range(repetitions)]
-    step = TIMEOUT / BEATS / repetitions
+    step = INTERVAL / repetitions
     assert sorted(offsets) == pytest.approx([(number + 0.5) * step for number in range(repetitions)])
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"), [(9.0, 10.5), (10.4, 10.5), (10.6, 10.5 + INTERVAL), (20.0, 21.2)]
+)
+def test_a_kill_keeps_its_phase_however_long_the_processes_take_to_start(now: float, expected: float) -> None:
+    found = due(10, 0.5, now)
+    assert found == pytest.approx(expected, abs=0.05)
+    assert found >= now
+    assert (found - 10.5) / INTERVAL == pytest.approx(round((found - 10.5) / INTERVAL))
 
 
 def test_the_phases_of_successive_kills_differ_much() -> None:
     offsets = [offset(number, 20) for number in range(20)]
-    assert min(abs(later - earlier) for earlier, later in pairwise(offsets)) > TIMEOUT / BEATS / 4
+    assert min(abs(later - earlier) for earlier, later in pairwise(offsets)) > INTERVAL / 4
 
 
 @pytest.mark.parametrize(
