@@ -84,9 +84,8 @@ bench-counts: ## Compare instructions and allocations of single operations with 
 	@python3 benches/counts.py $(if $(RENEW),--renew)
 
 .PHONY: bench-report
-bench-report: ## Write the plots and the figures of docs/performance.md and docs/production.md, from benches/results
-	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m locks.publish
-	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m cluster.publish
+bench-report: ## Write the plots and figures of the pages about benchmarks, from the results in benches/results
+	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python publish.py
 
 # QUICK=1: 200 clients instead of 1,000, in two minutes instead of ten; does not change docs/scale.md.
 .PHONY: bench-scale
@@ -98,6 +97,18 @@ bench-scale: jars ## Run 1,000 clients and 100,000 locks on one real server, and
 bench-cluster: toolchains ## Benchmark latencies of locks on three servers with fsync and a network (benches/README.md)
 	@python3 benches/prepare.py
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m cluster $(if $(QUICK),--quick) $(BENCH)
+
+# QUICK=1: takes two minutes instead of ten. BENCH: further arguments, such as `--peers rust kazoo`.
+.PHONY: bench-failover
+bench-failover: toolchains ## Benchmark the time from the kill of a process or server to the next grant (benches/README.md)
+	@python3 benches/prepare.py
+	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m failover $(if $(QUICK),--quick) $(BENCH)
+
+# QUICK=1: takes three minutes instead of seven. BENCH: further arguments, such as `--peers rust kazoo`.
+.PHONY: bench-cost
+bench-cost: toolchains ## Measure the memory, threads and wake-ups that a client costs its process (benches/README.md)
+	@python3 benches/prepare.py
+	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m cost $(if $(QUICK),--quick) $(BENCH)
 
 .PHONY: bench-embedded
 bench-embedded: jars ## Compare the embedded server with the real one: creations per second, memory

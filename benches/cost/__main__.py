@@ -10,8 +10,8 @@ import time
 from dataclasses import asdict, dataclass
 
 from cost.packages import packages
-from cost.process import Activity, activity, between, collect_garbage, size
-from cost.report import PUBLISHED, Json, publish, table
+from cost.process import activity, between, collect_garbage, size
+from cost.report import PUBLISHED, Json, table
 from harness.server import Standalone
 from harness.worker import Pending, Worker
 from locks.programs import PROGRAMS, Program
@@ -77,21 +77,18 @@ class Subject:
         self.states[state] = asdict(size(self.worker.pid))
 
 
-def rest(subjects: dict[str, Subject], seconds: float, per: float) -> None:
-    """Measure the size and the activity of idle processes, all at the same time.
-
-    `subjects` maps the name of a state to the process in that state.
-    """
+def rest(subjects: list[Subject], state: str, pace: Pace) -> None:
+    """Measure the size and the activity of idle processes in this state, all at the same time."""
     time.sleep(SETTLE)
-    for name, subject in subjects.items():
-        subject.look(name.rpartition(":")[2])
+    for subject in subjects:
+        subject.look(state)
     # The collection of garbage wakes threads.
     time.sleep(1)
-    before: dict[str, Activity] = {name: activity(one.worker.pid) for name, one in subjects.items()}
-    time.sleep(seconds)
-    for name, subject in subjects.items():
-        spent = between(before[name], activity(subject.worker.pid), per)
-        subject.states[name.rpartition(":")[2]] |= spent
+    before = [activity(subject.worker.pid) for subject in subjects]
+    time.sleep(pace.rest)
+    for subject, first in zip(subjects, before, strict=True):
+        spent = between(first, activity(subject.worker.pid), pace.session_timeout)
+        subject.states[state] |= spent
 
 
 class Run:
@@ -105,8 +102,7 @@ class Run:
 
     def _rest(self, subjects: list[Subject], state: str) -> None:
         print(f"measure: {state}", flush=True)
-        named = {f"{number}:{state}": subject for number, subject in enumerate(subjects)}
-        rest(named, self._pace.rest, self._pace.session_timeout)
+        rest(subjects, state, self._pace)
 
     def all(self) -> None:
         """Measure all states."""
@@ -140,8 +136,6 @@ class Run:
         told: Json = {subject.program.name: dict(subject.states) for subject in self.holders}
         for subject in self.waiters:
             waits = {name: one for name, one in subject.states.items() if name.startswith("wait ")}
-            # The process of the waiters has a baseline of its own.
-            waits |= {"idle, to wait": subject.states["idle"]} if waits else {}
             told[subject.program.name] |= waits
         return told
 
@@ -178,9 +172,7 @@ def main() -> int:
     target = RESULTS / "cost-quick.json" if given.quick else PUBLISHED
     target.write_text(json.dumps(told, indent=1) + "\n")
     print(table(told))
-    print(f"written: {target}")
-    if not given.quick:
-        publish()
+    print(f"written: {target}, after {told['seconds']} s")
     return 0
 
 

@@ -37,16 +37,19 @@ def _files(root: Path) -> list[Path]:
     return [one for one in root.rglob("*") if one.is_file() and "__pycache__" not in one.parts]
 
 
+def _stripped(file: Path) -> int:
+    """Return the size of a library or program without symbols, or the full size of any other file."""
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path(directory, file.name)
+        done = subprocess.run(["strip", "-o", target, file], check=False, capture_output=True)
+        return (target if done.returncode == 0 else file).stat().st_size
+
+
 def size(files: Iterable[Path]) -> float:
     """Return the size of installed files in MB, without symbols, which published packages lack too."""
     total = 0
     for file in files:
-        if file.suffix in (".so", ".node", ""):
-            with tempfile.NamedTemporaryFile() as stripped:
-                subprocess.run(["strip", "-o", stripped.name, str(file)], check=False, capture_output=True)
-                total += Path(stripped.name).stat().st_size or file.stat().st_size
-        else:
-            total += file.stat().st_size
+        total += _stripped(file) if file.suffix in (".so", ".node", "") else file.stat().st_size
     return round(total / 1e6, 2)
 
 

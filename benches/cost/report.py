@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from locks.programs import PROGRAMS
-from locks.report import filled, heading
+from locks.report import hardware, heading, quietness, wrapped
 from locks.results import RESULTS
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "cost.md"
 PUBLISHED = RESULTS / "cost.json"
 Json = dict[str, Any]
+
+
+def run(told: Json) -> str:
+    """Describe the run."""
+    machine = told["machine"]
+    text = (
+        f"`{told['command']}`, {told['day']}, {told['seconds']:,} s. {hardware(machine)}. Session timeout "
+        f"{told['session_timeout']} s. {quietness(machine)}"
+    )
+    skipped = [f"Not measured: {PROGRAMS[peer].shown}: {why}." for peer, why in told["skipped"].items()]
+    return "\n\n".join(wrapped(one) for one in (text, *skipped))
 
 
 def per_lock(states: Json, kind: str = "hold ") -> float | None:
@@ -88,14 +98,4 @@ def table(told: Json) -> str:
 
 def figures(told: Json) -> dict[str, str]:
     """Return the generated parts of the page."""
-    return {"idle": idle(told), "locks": locks(told), "rest": rest(told)}
-
-
-def publish() -> None:
-    """Write the tables into the page."""
-    told = json.loads(PUBLISHED.read_text())
-    PAGE.write_text(filled(PAGE.read_text(), figures(told)))
-
-
-if __name__ == "__main__":
-    publish()
+    return {"run": run(told), "idle": idle(told), "locks": locks(told), "rest": rest(told)}

@@ -11,8 +11,10 @@ import tempfile
 import time
 import urllib.request
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
@@ -21,6 +23,9 @@ from harness.ports import free_port
 from harness.processes import reap, spawn
 from harness.server import Ensemble, NotServing, Settings
 from locks.packages import program
+from locks.servers import on_disk
+
+T = TypeVar("T")
 
 MEMBERS = 3
 STARTUP = 30.0
@@ -52,12 +57,16 @@ class Cluster(ABC):
         """Kill a server with SIGKILL."""
 
     @abstractmethod
-    def restart(self, number: int) -> None:
-        """Start a killed server, and wait until it serves."""
+    def launch(self, number: int) -> None:
+        """Start a killed server without waiting for it."""
 
     @abstractmethod
-    def serves(self, number: int, session: int) -> bool:
-        """Return whether a session is connected to a server. Always true if that is not known."""
+    def wait(self) -> None:
+        """Wait until all servers serve."""
+
+    @abstractmethod
+    def serves(self, number: int, session: int) -> bool | None:
+        """Return whether a session is connected to a server, or None if that is not known."""
 
     @abstractmethod
     def nodes(self, path: str) -> list[str]:
@@ -65,7 +74,8 @@ class Cluster(ABC):
 
     def follower(self, turn: int) -> int:
         """Return one of the two followers, in turn."""
-        followers = [number for number in range(MEMBERS) if number != self.leader()]
+        leader = self.leader()
+        followers = [number for number in range(MEMBERS) if number != leader]
         return followers[turn % len(followers)]
 
 
@@ -73,13 +83,14 @@ class ZooKeepers(Cluster):
     """An ensemble of Apache ZooKeeper."""
 
     def __init__(self) -> None:
-        self._ensemble = Ensemble(MEMBERS, SETTINGS)
+        self._ensemble = Ensemble(MEMBERS, SETTINGS, parent=on_disk())
         self.hosts = self._ensemble.hosts
-        self.directory = self._ensemble.servers[0].directory
 
     def __enter__(self) -> Self:
         self._ensemble.__enter__()
-        self._observer = KazooClient(self.hosts)
+        # The observer tries again soon, because the benchmark waits for its answers.
+        soon = {"max_tries": -1, "delay": 0.05, "backoff": 1, "max_jitter": 0}
+        self._observer = KazooClient(self.hosts, connection_retry=soon, command_retry=soon)
         self._observer.start()
         return self
 
@@ -94,10 +105,13 @@ class ZooKeepers(Cluster):
     def kill(self, number: int) -> None:
         self._ensemble.servers[number].kill()
 
-    def restart(self, number: int) -> None:
-        self._ensemble.servers[number].start()
+    def launch(self, number: int) -> None:
+        self._ensemble.servers[number].launch()
 
-    def serves(self, number: int, session: int) -> bool:
+    def wait(self) -> None:
+        self._ensemble.wait_serving()
+
+    def serves(self, number: int, session: int) -> bool | None:
         with contextlib.suppress(NotServing):
             return f"sid=0x{session % 2**64:x}," in self._ensemble.servers[number].four_letter("cons")
         return False
@@ -125,14 +139,13 @@ class Etcds(Cluster):
         self._urls = [f"http://127.0.0.1:{free_port()}" for _ in range(MEMBERS)]
         self._inner = [f"http://127.0.0.1:{free_port()}" for _ in range(MEMBERS)]
         self.hosts = ",".join(url.removeprefix("http://") for url in self._urls)
-        self._directory = Path(tempfile.mkdtemp(prefix="zklock-etcd-"))
+        self._directory = Path(tempfile.mkdtemp(prefix="zklock-etcd-", dir=on_disk()))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         for number in range(MEMBERS):
-            self._launch(number)
-        for number in range(MEMBERS):
-            self._await(number)
+            self.launch(number)
+        self.wait()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,7 +153,7 @@ class Etcds(Cluster):
             reap(process)
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _launch(self, number: int) -> None:
+    def launch(self, number: int) -> None:
         members = ",".join(f"{member}={url}" for member, url in enumerate(self._inner))
         command = [
             *(str(self._program), "--name", str(number), "--data-dir", str(self._directory / str(number))),
@@ -157,36 +170,41 @@ class Etcds(Cluster):
             answer: dict[str, Any] = json.loads(reply.read())
         return answer
 
-    def _await(self, number: int) -> None:
+    def _first(self, found: Callable[[int], T | None], among: Iterable[int] = range(MEMBERS)) -> T:
+        """Ask members again and again until a function returns a result for one of them."""
         deadline = time.monotonic() + STARTUP
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
-                if self._ask(number, "maintenance/status").get("leader", "0") != "0":
-                    return
+            for number in among:
+                # A member that was killed, or has no leader, cannot answer.
+                with contextlib.suppress(OSError, HTTPException):
+                    if (result := found(number)) is not None:
+                        return result
             time.sleep(0.05)
         raise RuntimeError("etcd does not serve")
 
+    def _leads(self, number: int) -> int | None:
+        status = self._ask(number, "maintenance/status")
+        return number if status.get("leader") == status["header"]["member_id"] else None
+
     def leader(self) -> int:
-        for number in range(MEMBERS):
-            status = self._ask(number, "maintenance/status")
-            if status["leader"] == status["header"]["member_id"]:
-                return number
-        raise RuntimeError("no member of etcd leads")
+        return self._first(self._leads)
 
     def kill(self, number: int) -> None:
         reap(self._processes.pop(number))
 
-    def restart(self, number: int) -> None:
-        self._launch(number)
-        self._await(number)
+    def wait(self) -> None:
+        def serving(number: int) -> bool | None:
+            return self._ask(number, "maintenance/status").get("leader", "0") != "0" or None
 
-    def serves(self, number: int, session: int) -> bool:
-        # Its client spreads its requests over all servers.
-        return True
+        for number in range(MEMBERS):
+            self._first(serving, (number,))
+
+    def serves(self, number: int, session: int) -> None:
+        """Return None: the client spreads its requests over all servers."""
 
     def nodes(self, path: str) -> list[str]:
         first, end = f"{path}/", f"{path}0"
         fields = {"key": base64.b64encode(first.encode()).decode()}
         fields["range_end"] = base64.b64encode(end.encode()).decode()
-        found = self._ask(0 if 0 in self._processes else 1, "kv/range", **fields).get("kvs", [])
-        return sorted(base64.b64decode(one["key"]).decode() for one in found)
+        reply = self._first(lambda number: self._ask(number, "kv/range", **fields))
+        return sorted(base64.b64decode(one["key"]).decode() for one in reply.get("kvs", []))

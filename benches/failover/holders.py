@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from failover.clusters import Cluster
-from failover.samples import HOLDER, PATIENCE, TIMEOUT, Sample, offset
-from harness.worker import Pending, Unanswered, Worker
+from failover.samples import HOLDER, PATIENCE, TIMEOUT, Sample, due, offset
+from harness.answers import now
+from harness.worker import Pending, Unanswered, Worker, WorkerError
 from locks.programs import Program
 
-REST = 2.5
-"""Seconds between a grant and the earliest kill, so that the new holder's heartbeats have their rhythm."""
+REST = 1.0
+"""Seconds between the start of the latest process and the earliest kill."""
 
 
 @dataclass
@@ -86,18 +87,16 @@ def measure(
                 line.launch()
             for line in lines:
                 line.join()
-            plan = sorted(
-                ((line.granted() / 1e9 + REST + offset(number, repetitions), line) for line in lines),
-                key=lambda one: one[0],
-            )
+            earliest, phase = now() / 1e9 + REST, offset(number, repetitions)
+            plan = [(due(line.granted() / 1e9, phase, earliest), line) for line in lines]
             killed = {}
-            for at, line in plan:
-                time.sleep(max(0.0, at - time.clock_gettime(time.CLOCK_MONOTONIC)))
+            for at, line in sorted(plan, key=lambda one: one[0]):
+                time.sleep(max(0.0, at - now() / 1e9))
                 killed[line.program.name] = line.kill()
             for line in lines:
                 name = line.program.name
                 grant: float | None = None
-                with contextlib.suppress(Unanswered):
+                with contextlib.suppress(Unanswered, WorkerError):
                     grant = (line.granted() - killed[name]) / 1e9
                 step(Sample(HOLDER, name, number, grant))
                 if grant is None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from failover.samples import EVENTS, HOLDER, LEADER, SERVER, Json, of
+from failover.samples import EVENTS, HOLDER, LEADER, SERVER, Json, digest, of
 from locks.plots import LINES, STYLE, save
 from locks.programs import PROGRAMS
 
@@ -19,11 +17,6 @@ TITLES = {
     LEADER: "the leader is killed",
     SERVER: "the server of the holder's client is killed",
 }
-
-
-def digest(told: Json) -> str:
-    """Return a digest of the samples, which a test compares with that in the plot."""
-    return hashlib.sha256(json.dumps(told["samples"], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _strip(axes: Any, samples: list[Json], event: str, peers: list[str], timeout: float) -> None:
@@ -42,9 +35,9 @@ def _strip(axes: Any, samples: list[Json], event: str, peers: list[str], timeout
     axes.grid(visible=True, axis="x", alpha=0.3)
 
 
-def draw(told: Json, directory: Path) -> None:
+def draw(told: Json, file: Path) -> None:
     """Draw the times of all kills, by event and peer."""
-    directory.mkdir(exist_ok=True)
+    file.parent.mkdir(exist_ok=True)
     samples = told["samples"]
     found = {one["peer"] for one in samples}
     peers = [name for name in PROGRAMS if name in found]
@@ -52,5 +45,5 @@ def draw(told: Json, directory: Path) -> None:
         figure = Figure(figsize=(8, 7.5), layout="constrained")
         for axes, event in zip(figure.subplots(len(EVENTS), 1), EVENTS, strict=True):
             _strip(axes, samples, event, peers, told["session_timeout"])
-        axes.set_xlabel("seconds from the kill to the next grant (fewer is better)")
-        save(figure, directory / "grants.svg", digest(told))
+        axes.set_xlabel("seconds from the kill to the next grant (less is better)")
+        save(figure, file, digest(told))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import asdict, dataclass
+from itertools import pairwise
+from math import ceil
 from statistics import median
 from typing import Any
 
@@ -14,8 +18,17 @@ TIMEOUT = 4.0
 BEATS = 3
 """Number of heartbeats that most clients send in a session timeout: kazoo, go-zookeeper, Curator, etcd."""
 
-PATIENCE = 15.0
-"""Seconds after which a lock that no contender has acquired counts as stuck."""
+INTERVAL = TIMEOUT / BEATS
+"""The longest interval between heartbeats in seconds. zklock's is half of it while it holds a lock."""
+
+PATIENCE = 2.5 * TIMEOUT
+"""Seconds after which a lock that no contender has acquired counts as stuck. A session that is lost at the
+kill ends after the session timeout and at most two ticks. A client that notices this only then has as much
+time again.
+"""
+
+STEADY = 1.0
+"""Seconds since the longest gap between grants after which a fail-over counts as complete."""
 
 HOLDER, LEADER, SERVER = "holder", "leader", "server"
 EVENTS = (HOLDER, LEADER, SERVER)
@@ -51,7 +64,21 @@ def offset(number: int, repetitions: int) -> float:
     order alternates, so that no slow drift of the machine's speed looks like an effect of the phase.
     """
     step = next(one for one in (7, 3, 1) if repetitions % one or one == 1)
-    return (number * step % repetitions + 0.5) / repetitions * TIMEOUT / BEATS
+    return (number * step % repetitions + 0.5) / repetitions * INTERVAL
+
+
+def due(granted: float, after: float, now: float) -> float:
+    """Return the next time that is `after` seconds and a whole number of intervals after a grant."""
+    return granted + after + max(0, ceil((now - granted - after) / INTERVAL)) * INTERVAL
+
+
+def _longest(grants: list[int], killed: int) -> tuple[int, int, int] | None:
+    """Return the length and the end of the longest gap after a kill, and the last grant."""
+    after = sorted(grant for grant in grants if grant >= killed)
+    if not after:
+        return None
+    gaps = [(later - earlier, later) for earlier, later in pairwise([killed, *after])]
+    return *max(gaps), after[-1]
 
 
 def longest_gap(grants: list[int], killed: int, until: int) -> float | None:
@@ -60,13 +87,25 @@ def longest_gap(grants: list[int], killed: int, until: int) -> float | None:
     Stamps are in nanoseconds. A grant that follows immediately can have been on its way before the kill.
     Return None if there is no grant after the kill, or if the longest gap has not ended.
     """
-    after = sorted(grant for grant in grants if grant >= killed)
-    if not after:
+    if (found := _longest(grants, killed)) is None:
         return None
-    stamps = [killed, *after]
-    gaps = [(later - earlier, later) for earlier, later in zip(stamps, after, strict=False)]
-    length, end = max(gaps)
-    return None if until - after[-1] > length else (end - killed) / 1e9
+    length, end, last = found
+    return None if until - last > length else (end - killed) / 1e9
+
+
+def settled(grants: list[list[int]], killed: int, until: int) -> bool:
+    """Return whether all contenders have been granted the lock after the longest gap, for `STEADY` seconds.
+
+    `grants` contains the stamps of each contender.
+    """
+    if (found := _longest([one for several in grants for one in several], killed)) is None:
+        return False
+    length, end, last = found
+    return (
+        until - last <= length
+        and until - end >= STEADY * 1e9
+        and all(any(one >= end for one in several) for several in grants)
+    )
 
 
 def of(samples: list[Json], event: str, peer: str) -> list[Json]:
@@ -78,3 +117,8 @@ def summary(samples: list[Json], field: str) -> tuple[float, float] | None:
     """Return the median and the worst of the known times, or None."""
     known = [one[field] for one in samples if field in one]
     return (median(known), max(known)) if known else None
+
+
+def digest(told: Json) -> str:
+    """Return a digest of the samples. The plot contains it, so that a test can check what the plot shows."""
+    return hashlib.sha256(json.dumps(told["samples"], sort_keys=True).encode()).hexdigest()[:16]

@@ -1,136 +1,129 @@
-"""The second and third event: a server is killed while clients hold locks, wait for them and hand them on."""
+"""The second and third event: a server is killed while clients hold locks, wait for them and hand them on.
+
+All peers use the same ensemble, so one kill serves all of them. In each round, a follower and then the leader
+is killed, so clients connect only once a round.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from failover.clusters import Cluster
-from failover.samples import LEADER, PATIENCE, SERVER, TIMEOUT, Sample, longest_gap, offset
+from failover.effects import Handing, Kept, NextGrant
+from failover.samples import LEADER, PATIENCE, SERVER, TIMEOUT, Sample, offset
 from harness.answers import now
-from harness.worker import Line, Pending, Unanswered, Worker, WorkerError
+from harness.worker import WorkerError
 from locks.programs import OURS, Program
+
+T = TypeVar("T")
 
 REST = 1.0
 """Seconds between the last grant and the earliest kill."""
 
 POLL = 0.01
-STEADY = 1.0
-"""Seconds for which nothing may change before the effects of a kill count as complete."""
-
-HOLD_MS = 5
-"""Time in milliseconds for which the lock that is handed on is held each time."""
 
 TRIES = 30
 """Number of connections after which a client counts as unable to reach a given server."""
 
+ORDER = (SERVER, LEADER)
+"""Clients can be on any server when the leader is killed, because all of them wait for the election. They
+need not connect again after the first event.
+"""
+
 
 class Pair:
-    """Two processes of one peer. One holds two locks, the other waits for one of them."""
+    """Two processes of one peer."""
 
     def __init__(self, program: Program, cluster: Cluster) -> None:
         self.program, self.cluster = program, cluster
         self.first, self.second = program.start(), program.start()
+        self._clients = 0
+        self._client = ""
+        self._is_connected = False
+        # True while the effects of a kill are observed.
+        self._is_open = False
+
+    def ready(self) -> None:
+        """Wait until both processes have started."""
+        for worker in (self.first, self.second):
+            worker.wait_line("ready")
 
     def prepare(self, number: int, event: str, victim: int) -> None:
-        """Connect new clients and acquire the locks."""
-        self._client = f"{event}-{number}"
-        self._path = f"/failover-{self.program.name}-{self._client}"
-        # All clients must wait for the election of a leader, so they can be on any server then.
-        self._connect(self.first, victim if event == SERVER else None)
-        self._connect(self.second, None, but=victim if event == SERVER else None)
-        for worker in (self.first, self.second):
-            worker.lock(f"{self._path}/next", lock=f"next-{self._client}", client=self._client)
-        self.first.lock(f"{self._path}/kept", lock=f"kept-{self._client}", client=self._client)
-        self.first.hold(f"kept-{self._client}", lock=f"kept-{self._client}")
-        self.first.hold(f"next-{self._client}", lock=f"next-{self._client}", owner="b")
-        self._nodes = self.cluster.nodes(f"{self._path}/kept")
-        self._waiter = self.second.acquire(f"next-{self._client}", lock=f"next-{self._client}", owner="b")
-        self._contending: dict[Worker, Pending] = {}
-        self._contended: list[tuple[Worker, int]] = []
-        self._hands_on = event == LEADER
-        if self._hands_on:
-            for worker in (self.first, self.second):
-                self._contend(worker)
-        # Times of the answers to the questions about the lease's state, in nanoseconds.
-        self._states: list[tuple[int, str]] = []
-        self._asked: Pending | None = None
-        self._since = 0.0
+        """Acquire the locks, if necessary with new clients. Print a problem, and then take no part."""
+        self._is_open = False
+        try:
+            if not self._is_connected:
+                self._connect(victim)
+            path = f"/failover-{self.program.name}-{event}-{number}"
+            kept = f"kept-{event}-{number}"
+            reports = self.program.name in OURS
+            self._kept = Kept(self.first, kept, f"{path}/kept", self._client, reports=reports)
+            self._nodes = self.cluster.nodes(f"{path}/kept")
+            self._grants = (
+                Handing((self.first, self.second), f"{path}/handed", self._client)
+                if event == LEADER
+                else NextGrant(
+                    self.first, self.second, f"next-{event}-{number}", f"{path}/next", self._client
+                )
+            )
+        except (AssertionError, WorkerError) as problem:
+            print(f"{self.program.name} takes no part in a kill: {problem}", flush=True)
+            self.disconnect()
+        else:
+            self._path, self._is_open = path, True
 
-    def _connect(self, worker: Worker, to: int | None, *, but: int | None = None) -> None:
-        """Connect a client until it is on a given server, or not on another given one."""
-        for _ in range(TRIES):
-            session = worker.connect(self.cluster.hosts, client=self._client, session_timeout=TIMEOUT)
-            is_right = to is None or self.cluster.serves(to, session)
-            is_wrong = but is not None and self.program.name != "etcd" and self.cluster.serves(but, session)
-            if is_right and not is_wrong:
-                return
-            worker.call("close", client=self._client)
-        raise Unanswered(f"{worker}: no connection to the server that is to be killed")
+    def _connect(self, victim: int) -> None:
+        """Connect a client to the server that will be killed, and one to another server."""
+        self._clients += 1
+        self._client = f"c{self._clients}"
+        for worker, wanted in ((self.first, True), (self.second, False)):
+            for _ in range(TRIES):
+                session = worker.connect(self.cluster.hosts, client=self._client, session_timeout=TIMEOUT)
+                if self.cluster.serves(victim, session) in (wanted, None):
+                    break
+                worker.call("close", client=self._client)
+            else:
+                raise AssertionError(f"{worker}: no connection to the wanted server in {TRIES} tries")
+        self._is_connected = True
 
-    def _contend(self, worker: Worker) -> None:
-        pending = worker.contend(
-            f"{self._path}/handed", owners=1, rounds=10**9, hold_ms=(HOLD_MS, HOLD_MS), client=self._client
-        )
-        self._contending[worker] = pending
-        self._contended.append((worker, pending.id))
-
-    def release(self) -> None:
-        """Release the lock that the other process waits for, as a program does whatever the servers do."""
-        self._released = self.first.send("release", lease=f"next-{self._client}", owner="b", wait=True)
+    def begin(self, killed: int) -> None:
+        """Act as a program does after the kill. `killed` is its time in nanoseconds."""
+        self._killed = killed
+        if self._is_open:
+            self._grants.begin()
 
     def poll(self) -> bool:
-        """Ask for the state of the lease. Return whether the effects of the kill are complete."""
-        if self.program.name in OURS:
-            if self._asked is not None and self._asked.done:
-                with contextlib.suppress(WorkerError, Unanswered):
-                    told = self._asked.result()
-                    self._states.append((told["t"], told["value"]))
-                self._asked = None
-            if self._asked is None:
-                self._asked = self.first.send("state", lease=f"kept-{self._client}")
-        for worker, pending in list(self._contending.items()):
-            # A contender whose acquire or release has failed tries again, as a program would.
-            if pending.done and time.monotonic() - self._since > 0.1:
-                self._since = time.monotonic()
-                self._contend(worker)
-        if not self._waiter.done or (self._states and self._states[-1][1] == "suspended"):
-            return False
-        return not self._hands_on or any(grant > self._released.sent for grant in self._grants())
+        """Return whether all effects of the kill are complete."""
+        if not self._is_open:
+            return True
+        complete = [one.poll(self._killed) for one in (self._kept, self._grants)]
+        return all(complete)
 
-    def _grants(self) -> list[int]:
-        ids = set(self._contended)
-        return [
-            line["t"]
-            for worker in (self.first, self.second)
-            for line in worker.lines()
-            if line["event"] == "held" and (worker, line.get("id")) in ids
-        ]
-
-    def sample(self, event: str, number: int, killed: int, until: int) -> Sample:
-        """Return the effects of a kill."""
-        sample = Sample(event, self.program.name, number)
-        if event == LEADER:
-            sample.grant = longest_gap(self._grants(), killed, until)
-        elif self._waiter.done and (line := answered(self._waiter))["event"] == "acquired":
-            sample.grant = (line["t"] - killed) / 1e9
-        sample.kept = bool(self._nodes) and self.cluster.nodes(f"{self._path}/kept") == self._nodes
+    def sample(self, event: str, number: int) -> Sample | None:
+        """Return the effects of the kill, or None if the pair took no part."""
+        if not self._is_open:
+            return None
+        sample = Sample(event, self.program.name, number, self._grants.grant(self._killed))
+        there = bool(self._nodes) and self.cluster.nodes(f"{self._path}/kept") == self._nodes
+        sample.kept = there and not self._kept.is_lost
+        sample.again = self._kept.again
         if self.program.name in OURS:
-            last = self._states[-1][1] if self._states else ""
-            sample.kept = sample.kept and last == "held" and f"kept-{self._client}" not in self.first.lost
-            broken = [at for at, state in self._states if state != "held"]
-            back = [at for at, state in self._states if state == "held" and at > max(broken, default=killed)]
-            if back:
-                sample.again = (back[0] - killed) / 1e9 if broken else 0.0
+            sample.kept = sample.kept and sample.again is not None
+        if sample.grant is None or not sample.kept:
+            self.disconnect()
         return sample
 
-    def end(self) -> None:
-        """Close the clients."""
-        self._contending.clear()
-        closing = [worker.send("close", client=self._client) for worker in (self.first, self.second)]
-        for one in closing:
-            one.wait(5)
+    def disconnect(self) -> None:
+        """Close the clients. The next event connects new ones."""
+        if self._clients:
+            workers = (self.first, self.second)
+            closing = [worker.send("close", client=self._client) for worker in workers]
+            for one in closing:
+                one.wait(5)
+        self._is_connected = False
 
     def close(self) -> None:
         """Kill both processes."""
@@ -138,64 +131,75 @@ class Pair:
         self.second.kill()
 
 
-def answered(pending: Pending) -> Line:
-    """Return a reply that has arrived."""
-    return pending.line(1)
+class Rounds:
+    """Kills servers of all clusters at the same time, and observes the effects on all peers."""
 
+    def __init__(self, pairs: list[Pair], step: Callable[[Sample], None], pool: ThreadPoolExecutor) -> None:
+        self._pairs, self._step, self._pool = pairs, step, pool
+        self._clusters = list(dict.fromkeys(pair.cluster for pair in pairs))
 
-class Round:
-    """One kill in each cluster, and its effects on all peers."""
+    def run(self, number: int, events: tuple[str, ...], after: float) -> None:
+        """Run the events of a round. Kill each server `after` seconds after the start of the heartbeats."""
+        self._wait()
+        for event in events:
+            self._kill(number, event, after)
+        self._each(lambda pair: pair.disconnect())
 
-    def __init__(self, event: str, number: int, clusters: list[Cluster]) -> None:
-        self._event, self._number = event, number
-        self._victims = {
-            cluster: cluster.leader() if event == LEADER else cluster.follower(number) for cluster in clusters
+    def _wait(self) -> None:
+        for cluster in self._clusters:
+            cluster.wait()
+
+    def _each(self, do: Callable[[Pair], T]) -> list[T]:
+        """Run a function for all pairs at the same time."""
+        return list(self._pool.map(do, self._pairs))
+
+    def _kill(self, number: int, event: str, after: float) -> None:
+        victims = {
+            cluster: cluster.leader() if event == LEADER else cluster.follower(number)
+            for cluster in self._clusters
         }
-
-    def run(self, pairs: list[Pair], after: float) -> list[Sample]:
-        """Kill the servers `after` seconds after the start of the heartbeats. Return the effects."""
-        for pair in pairs:
-            pair.prepare(self._number, self._event, self._victims[pair.cluster])
+        self._each(lambda pair: pair.prepare(number, event, victims[pair.cluster]))
+        # The server that was killed before must serve again, because two servers are needed.
+        self._wait()
         time.sleep(REST + after)
-        killed: dict[Cluster, int] = {}
-        for cluster, victim in self._victims.items():
-            killed[cluster] = now()
+        for cluster, victim in victims.items():
+            killed = now()
             cluster.kill(victim)
-        for pair in pairs:
-            pair.release()
-        deadline, steady = time.monotonic() + PATIENCE, time.monotonic()
-        while (moment := time.monotonic()) < min(deadline, steady + STEADY):
-            complete = [pair.poll() for pair in pairs]
-            if not all(complete):
-                steady = moment
+            for pair in self._pairs:
+                if pair.cluster is cluster:
+                    pair.begin(killed)
+        self._observe()
+        # The servers start while the effects are read and the next locks are acquired.
+        for cluster, victim in victims.items():
+            cluster.launch(victim)
+        for sample in self._each(lambda pair: pair.sample(event, number)):
+            if sample is not None:
+                self._step(sample)
+
+    def _observe(self) -> None:
+        """Wait until the effects on all peers are complete, or for a limited time."""
+        deadline, waiting = time.monotonic() + PATIENCE, self._pairs
+        while waiting and time.monotonic() < deadline:
+            waiting = [pair for pair in waiting if not pair.poll()]
             time.sleep(POLL)
-        until = now()
-        for cluster, victim in self._victims.items():
-            cluster.restart(victim)
-        samples = [pair.sample(self._event, self._number, killed[pair.cluster], until) for pair in pairs]
-        for pair in pairs:
-            pair.end()
-        return samples
 
 
 def measure(
     programs: list[Program],
     clusters: dict[str, Cluster],
+    events: tuple[str, ...],
     repetitions: int,
     step: Callable[[Sample], None],
 ) -> None:
-    """Kill servers: in each repetition the leader, and then a follower. Each kill affects all peers."""
+    """Kill servers: in each repetition a follower, and then the leader. Each kill affects all peers."""
     pairs = [Pair(program, clusters[program.name]) for program in programs]
-    several = list(dict.fromkeys(clusters[program.name] for program in programs))
-    try:
-        for pair in pairs:
-            for worker in (pair.first, pair.second):
-                worker.wait_line("ready")
-        for number in range(repetitions):
-            for event in (LEADER, SERVER):
-                # Events of one kind follow each other at changing phases, as the holders' kills do.
-                for sample in Round(event, number, several).run(pairs, offset(number, repetitions)):
-                    step(sample)
-    finally:
-        for pair in pairs:
-            pair.close()
+    with ThreadPoolExecutor(len(pairs)) as pool:
+        try:
+            rounds = Rounds(pairs, step, pool)
+            for pair in pairs:
+                pair.ready()
+            for number in range(repetitions):
+                rounds.run(number, events, offset(number, repetitions))
+        finally:
+            for pair in pairs:
+                pair.close()

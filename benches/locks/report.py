@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from locks.peers import PEERS
@@ -81,22 +81,34 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def hardware(machine: Json) -> str:
+    """Describe the machine's processors, memory and system."""
+    processors = f"{machine['processors']} processors ({machine['processor']})"
+    return f"{processors}, {machine['memory_gib']:g} GiB, {machine['system']}"
+
+
+def quietness(machine: Json) -> str:
+    """Return a sentence about the processors before the run, with a warning if they were busy."""
+    idle = machine["idle_before"]
+    text = f"Before the run, {round(idle * 100)} % of the processors' time was unused."
+    if idle < QUIET:
+        text += (
+            " **The machine was busy with other work:** absolute figures are meaningless, and ratios are "
+            "unreliable."
+        )
+    return text
+
+
 def run(table: Table) -> str:
     """Describe the run: date, machine and versions."""
     told = table.told
     machine = told["machine"]
-    where = f"{machine['processor']}), {machine['memory_gib']:g} GiB, {machine['system']}"
     text = (
-        f"`{told['command']}`, {told['made'][:10]}, {told['seconds']:,} s. {machine['processors']} "
-        f"processors ({where}. {told['server']}."
+        f"`{told['command']}`, {told['made'][:10]}, {told['seconds']:,} s. {hardware(machine)}. "
+        f"{told['server']}."
     )
-    if (idle := machine.get("idle_before")) is not None:
-        text += f" Before the run, {round(idle * 100)} % of the processors' time was unused."
-        if idle < QUIET:
-            text += (
-                " **The machine was busy with other work:** absolute figures are meaningless, and ratios are "
-                "unreliable."
-            )
+    if "idle_before" in machine:
+        text += f" {quietness(machine)}"
     versions = "; ".join(f"{SHOWN[peer]}: {version}" for peer, version in told["versions"].items())
     skipped = [f"Not measured: {SHOWN[peer]}: {why}." for peer, why in told["skipped"].items()]
     return "\n\n".join(wrapped(one) for one in (text, f"Versions: {versions}.", *skipped))
@@ -217,7 +229,7 @@ def figures(told: Json) -> dict[Path, dict[str, str]]:
     }
 
 
-def filled(page: str, parts: dict[str, str]) -> str:
+def filled(page: str, parts: Mapping[str, str]) -> str:
     """Return a page with its generated parts replaced."""
     for name, text in parts.items():
         begin = BEGIN.format(name)
@@ -225,3 +237,17 @@ def filled(page: str, parts: dict[str, str]) -> str:
         _, tail = rest.split(END, 1)
         page = f"{head}{begin}\n\n{text}\n\n{END}{tail}"
     return page
+
+
+def fill(page: Path, parts: Mapping[str, str]) -> None:
+    """Write the generated parts of a page."""
+    page.write_text(filled(page.read_text(), parts))
+
+
+def publish(pages: Mapping[Path, Callable[[Path], None]]) -> None:
+    """Call the function of each results file that exists. Print the names of the others."""
+    for results, write in pages.items():
+        if results.exists():
+            write(results)
+        else:
+            print(f"{results.name} does not exist, so its page is not changed")

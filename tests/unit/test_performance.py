@@ -13,7 +13,7 @@ from harness.paths import REPOSITORY
 from locks.measure import FULL, QUICK, Pace, Result, planned, turn_length
 from locks.peers import PEERS, Peer
 from locks.processor import Used, used
-from locks.report import PAGE, PICTURES, README, digest, figures, filled
+from locks.report import PAGE, PICTURES, README, digest, figures, filled, publish
 from locks.results import RESULTS, Json, Table, entry, read
 from locks.shown import OURS, SHOWN, THEIRS, TITLES
 from locks.weak import bytes_per_name, weak
@@ -49,6 +49,14 @@ def test_a_figure_that_has_changed_is_noticed(reported: Json, page: Path) -> Non
     free["figure"] *= 1.5
     assert filled(page.read_text(), figures(changed)[page]) != page.read_text()
     assert digest(changed) != digest(reported)
+
+
+def test_a_page_without_results_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    there, gone, written = tmp_path / "there.json", tmp_path / "gone.json", list[Path]()
+    there.touch()
+    publish({gone: written.append, there: written.append})
+    assert written == [there]
+    assert capsys.readouterr().out == "gone.json does not exist, so its page is not changed\n"
 
 
 def test_advantages_of_peers_are_stated_only_if_measured(reported: Json) -> None:

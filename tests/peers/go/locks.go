@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -13,10 +14,25 @@ import (
 
 var errNotConnected = errors.New("not connected in time")
 
-// lock is a lock object and its connection.
+// pause is the time between two tries to release a lock.
+const pause = 10 * time.Millisecond
+
+// client is a connection. The library does not report whether it was closed.
+type client struct {
+	*zk.Conn
+	closed atomic.Bool
+}
+
+func (conn *client) close() {
+	conn.closed.Store(true)
+	conn.Close()
+}
+
+// lock is a lock object and its client.
 type lock struct {
 	*zk.Lock
-	conn *zk.Conn
+	conn *client
+	path string
 }
 
 func codeOf(err error) string {
@@ -27,7 +43,7 @@ func codeOf(err error) string {
 }
 
 // connect waits for the session. zk.Connect returns earlier.
-func connect(hosts string, session, wait time.Duration) (*zk.Conn, error) {
+func connect(hosts string, session, wait time.Duration) (*client, error) {
 	conn, events, err := zk.Connect(strings.Split(hosts, ","), session, zk.WithLogInfo(false))
 	if err != nil {
 		return nil, err
@@ -37,7 +53,7 @@ func connect(hosts string, session, wait time.Duration) (*zk.Conn, error) {
 		select {
 		case event := <-events:
 			if event.State == zk.StateHasSession {
-				return conn, nil
+				return &client{Conn: conn}, nil
 			}
 		case <-late:
 			conn.Close()
@@ -46,8 +62,26 @@ func connect(hosts string, session, wait time.Duration) (*zk.Conn, error) {
 	}
 }
 
-func newLock(conn *zk.Conn, directory string) *lock {
-	return &lock{zk.NewLock(conn, directory, zk.WorldACL(zk.PermAll)), conn}
+func newLock(conn *client, directory string) *lock {
+	return &lock{zk.NewLock(conn.Conn, directory, zk.WorldACL(zk.PermAll)), conn, directory}
+}
+
+// unlock releases the lock. The recipe gives up if the connection is lost, and its node stays in the queue. Therefore
+// unlock tries again until a server has answered.
+func (held *lock) unlock() error {
+	for first := true; ; first = false {
+		err := held.Unlock()
+		if !first && errors.Is(err, zk.ErrNoNode) {
+			// An earlier try has deleted the node. The recipe's object still counts as locked.
+			held.Lock = newLock(held.conn, held.path).Lock
+			return nil
+		}
+		retry := errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrNoServer)
+		if !retry || held.conn.closed.Load() {
+			return err
+		}
+		time.Sleep(pause)
+	}
 }
 
 // seen returns node, token and session of a held lock.

@@ -13,8 +13,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 )
 
 const control = "control"
@@ -41,7 +39,7 @@ func (names *named[T]) get(name string) T {
 }
 
 var (
-	clients named[*zk.Conn]
+	clients named[*client]
 	locks   named[*lock]
 	leases  named[*lock]
 )
@@ -93,7 +91,7 @@ func closeAll() {
 	clients.Lock()
 	defer clients.Unlock()
 	for _, conn := range clients.values {
-		conn.Close()
+		conn.close()
 	}
 }
 
@@ -152,7 +150,7 @@ func doAcquire(asked command) error {
 
 func doRelease(asked command) error {
 	started := now()
-	if err := leases.get(asked.Lease).Unlock(); err != nil {
+	if err := leases.get(asked.Lease).unlock(); err != nil {
 		return err
 	}
 	answer(asked, "released", line{"t0": started})
@@ -160,7 +158,7 @@ func doRelease(asked command) error {
 }
 
 func doClose(asked command) error {
-	clients.get(asked.Client).Close()
+	clients.get(asked.Client).close()
 	answer(asked, "closed", nil)
 	return nil
 }
@@ -202,7 +200,7 @@ func contend(asked command, number int) error {
 		fields := wanted.seen()
 		time.Sleep(time.Duration((low + rand.Float64()*(high-low)) * float64(time.Millisecond)))
 		fields["t"], fields["t_wait"], fields["t_end"] = granted, waited, now()
-		if err := wanted.Unlock(); err != nil {
+		if err := wanted.unlock(); err != nil {
 			return err
 		}
 		fields["lease"] = fmt.Sprintf("%d-%d-%d", asked.ID, number, turn)

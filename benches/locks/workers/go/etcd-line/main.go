@@ -1,23 +1,20 @@
 // The worker of `tests/worker-protocol.md` that uses the lock of etcd's own client, for
 // `make bench-failover`. It implements the commands `connect`, `lock`, `acquire`, `release`,
 // `contend`, `close` and `exit`. Each lock object has a separate session, because contenders that
-// share a session do not exclude each other.
+// share a session do not exclude each other. The worker repeats a release until a server has
+// answered.
 package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"zklock/benches/locks/go/gate"
 )
@@ -37,19 +34,12 @@ type command struct {
 
 type line map[string]any
 
-// client is a client with the lifetime of its locks in seconds.
-type client struct {
-	*clientv3.Client
-	ttl int
-}
-
 var (
-	anywhere = context.Background()
-	output   sync.Mutex
-	names    sync.RWMutex
-	clients  = map[string]client{}
-	locks    = map[string]*concurrency.Mutex{}
-	leases   = map[string]*concurrency.Mutex{}
+	output  sync.Mutex
+	names   sync.RWMutex
+	clients = map[string]client{}
+	locks   = map[string]lock{}
+	leases  = map[string]lock{}
 )
 
 // now reads CLOCK_MONOTONIC, the clock that all processes of a machine share.
@@ -88,14 +78,6 @@ func get[T any](values map[string]T, name string) T {
 	return values[name]
 }
 
-func newLock(of client, path string) (*concurrency.Mutex, error) {
-	session, err := concurrency.NewSession(of.Client, concurrency.WithTTL(of.ttl))
-	if err != nil {
-		return nil, err
-	}
-	return concurrency.NewMutex(session, path), nil
-}
-
 func perform(asked command) (line, error) {
 	switch asked.Cmd {
 	case "connect":
@@ -122,7 +104,7 @@ func perform(asked command) (line, error) {
 		return line{"event": "acquired", "node": wanted.Key(), "t": granted}, nil
 	case "release":
 		began := now()
-		if err := get(leases, asked.Lease).Unlock(anywhere); err != nil {
+		if err := get(leases, asked.Lease).release(); err != nil {
 			return nil, err
 		}
 		return line{"event": "released", "t0": began}, nil
@@ -132,36 +114,6 @@ func perform(asked command) (line, error) {
 		return line{"event": "closed"}, get(clients, asked.Client).Close()
 	}
 	return line{"event": "unsupported"}, nil
-}
-
-// contend acquires and releases a lock repeatedly. It tries again after an error.
-func contend(asked command) error {
-	var wanted *concurrency.Mutex
-	for turn := 0; turn < asked.Rounds; turn++ {
-		if wanted == nil {
-			made, err := newLock(get(clients, asked.Client), asked.Path)
-			if err != nil {
-				time.Sleep(time.Millisecond)
-				continue
-			}
-			wanted = made
-		}
-		if wanted.Lock(anywhere) != nil {
-			wanted = nil
-			continue
-		}
-		granted := now()
-		time.Sleep(time.Duration(asked.HoldMs[0] * float64(time.Millisecond)))
-		ended := now()
-		for wanted.Unlock(anywhere) != nil {
-			time.Sleep(time.Millisecond)
-		}
-		emit(line{
-			"id": asked.ID, "event": "held", "lease": strconv.Itoa(turn), "owner": strconv.FormatInt(asked.ID, 10),
-			"t": granted, "t_end": ended,
-		})
-	}
-	return nil
 }
 
 func main() {
