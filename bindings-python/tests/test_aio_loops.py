@@ -122,7 +122,7 @@ def test_a_loop_that_is_closed_while_it_is_woken_releases(
 def test_a_task_runs_within_the_wake_up_of_its_loop(
     client: zklock.Client, hosts: str, observer: Observer, path: str, event_loop: Loop
 ) -> None:
-    """One iteration of the loop continues the task, so no callback is left that a closed loop could discard."""
+    """One iteration of the loop is enough: no callback is left that a closed loop could discard."""
     held = zklock.Mutex(client, path)
     assert held.acquire()
     waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
@@ -148,7 +148,7 @@ def test_a_task_that_runs_its_loop_again_does_not_stop_the_others(
         await lock.acquire()
         order.append("acquired")
         if len(order) == 1:
-            # What such programs do: leave the task for as long as the inner run lasts.
+            # Such programs leave the task for as long as the inner run lasts.
             task = asyncio.current_task()
             assert task is not None
             asyncio.tasks._leave_task(event_loop, task)

@@ -95,7 +95,9 @@ impl WakeUp {
     fn give_up(&self) {
         if !self.called.swap(true, Ordering::Relaxed) {
             let left = self.arrived().map(|mut arrived| arrived.take()).unwrap_or_default();
-            left.iter().for_each(|operation| operation.abandon());
+            for operation in left {
+                operation.abandon();
+            }
         }
     }
 }

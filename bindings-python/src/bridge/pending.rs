@@ -142,7 +142,7 @@ impl Pending {
 
 #[pymethods]
 impl Pending {
-    fn __await__<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, Self>> {
+    fn __await__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let (py, this) = (slf.py(), slf.get());
         if this.shared.is_pending() {

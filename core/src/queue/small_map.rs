@@ -10,8 +10,8 @@ use std::ops::RangeBounds;
 pub(crate) enum SmallMap<K, V> {
     /// At most one entry.
     Few(Option<(K, V)>),
-    /// All entries of a map that has or once had more than one entry. The tree is boxed because
-    /// most maps have keys that are smaller than a tree.
+    /// All entries of a map that has or once had more than one entry.
+    #[allow(clippy::box_collection, reason = "most maps are small, and a tree is larger than their entry")]
     Many(Box<BTreeMap<K, V>>),
 }
 

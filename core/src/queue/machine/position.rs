@@ -2,9 +2,9 @@
 
 use std::ops::Bound;
 
-use super::{Probing, Queue};
 use super::entry::{Entry, EntryStage, QueuePlace};
 use super::listing::MIN_SEEN_AHEAD;
+use super::{Probing, Queue};
 use crate::queue::event::{JoinId, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
 use crate::queue::remote_view::RemoteView;
