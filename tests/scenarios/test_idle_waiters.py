@@ -10,7 +10,7 @@ from harness.proxy import Proxy
 from harness.server import Standalone
 from harness.steps import Start, eventually, user
 from harness.traffic import Counts
-from harness.worker import first_answered
+from harness.worker import Pending, Worker, first_answered
 
 CLIENTS = 40
 SESSION_TIMEOUT = 30.0
@@ -42,6 +42,27 @@ def returned(counts: Counts) -> int:
     return counts.requests["setWatches"] + counts.requests["setWatches2"]
 
 
+def queue_clients(
+    crowd: Worker, proxy: Proxy, observer: Observer, path: str, count: int, session_timeout: float
+) -> dict[Pending, str]:
+    """Let many clients of a worker wait for a lock, in order. Return their acquires and their names."""
+    waiting: dict[Pending, str] = {}
+    for name in map(str, range(count)):
+        crowd.connect(proxy.hosts, client=name, session_timeout=session_timeout)
+        crowd.lock(path, lock=name, client=name)
+        waiting[crowd.acquire(name, lock=name, owner=name)] = name
+        observer.wait_queue(path, len(waiting) + 1)
+    return waiting
+
+
+def hand_on(crowd: Worker, waiting: dict[Pending, str]) -> None:
+    """Release each lock as soon as it is acquired."""
+    while waiting:
+        for pending in first_answered(waiting):
+            pending.expect("acquired")
+            crowd.release(waiting[pending], owner=waiting.pop(pending))
+
+
 def test_s650_many_waiters_that_reconnect_do_not_list_the_queue(
     surface: str, server: Standalone, proxy: Proxy, observer: Observer, path: str, start: Start
 ) -> None:
@@ -49,13 +70,7 @@ def test_s650_many_waiters_that_reconnect_do_not_list_the_queue(
     holder = user(start, surface, server.hosts, path, session_timeout=SESSION_TIMEOUT)
     holder.hold()
     crowd = start(surface)
-    names = [str(number) for number in range(CLIENTS)]
-    waiting = {}
-    for name in names:
-        crowd.connect(proxy.hosts, client=name, session_timeout=SESSION_TIMEOUT)
-        crowd.lock(path, lock=name, client=name)
-        waiting[crowd.acquire(name, lock=name, owner=name)] = name
-        observer.wait_queue(path, len(waiting) + 1)
+    waiting = queue_clients(crowd, proxy, observer, path, CLIENTS, SESSION_TIMEOUT)
 
     def settled() -> bool:
         counts = proxy.snapshot()
@@ -76,10 +91,7 @@ def test_s650_many_waiters_that_reconnect_do_not_list_the_queue(
     # Each waiter lists the directory before it is granted the lock.
     proxy.reset()
     holder.release()
-    while waiting:
-        for pending in first_answered(waiting):
-            pending.expect("acquired")
-            crowd.release(waiting[pending], owner=waiting.pop(pending))
+    hand_on(crowd, waiting)
     assert listings(proxy.snapshot()) >= CLIENTS - NEAR - 1
     assert_clean(holder.holds() + crowd.holds(), at_least=CLIENTS + 1)
     observer.wait_queue(path, 0)
@@ -96,13 +108,8 @@ def test_s867_handoffs_after_a_long_hold(
     holder = user(start, surface, server.hosts, path)
     holder.hold()
     crowd = start(surface)
-    names = [str(number) for number in range(WAITERS)]
-    waiting = {}
-    for name in names:
-        crowd.connect(proxy.hosts, client=name, session_timeout=SHORT_TIMEOUT)
-        crowd.lock(path, lock=name, client=name)
-        waiting[crowd.acquire(name, lock=name, owner=name)] = name
-        observer.wait_queue(path, len(waiting) + 1)
+    waiting = queue_clients(crowd, proxy, observer, path, WAITERS, SHORT_TIMEOUT)
+    names = list(waiting.values())
     connection = {name: proxy.session_connections[crowd.sessions[name]] for name in names}
 
     def without_term() -> bool:
@@ -116,10 +123,7 @@ def test_s867_handoffs_after_a_long_hold(
     proxy.delay = EACH_WAY
     proxy.reset()
     holder.release()
-    while waiting:
-        for pending in first_answered(waiting):
-            pending.expect("acquired")
-            crowd.release(waiting[pending], owner=waiting.pop(pending))
+    hand_on(crowd, waiting)
     flights = proxy.snapshot().flights
     for name in names[NEAR:]:
         sent = [flight.requests for flight in flights if flight.connection == connection[name]]
