@@ -114,8 +114,12 @@ impl WakeUp {
         {
             return operation.resume(py);
         }
-        let event_loop = self.event_loop.bind(py);
-        operations.into_iter().try_for_each(|operation| resume_soon(event_loop, operation))
+        let mut result = Ok(());
+        for operation in operations {
+            // Continue every task, even if the callback of one of them cannot be scheduled.
+            result = resume_soon(self.event_loop.bind(py), operation).and(result);
+        }
+        result
     }
 
     /// Also visits the tasks that this callback will continue, because the event loop, this callback in it
