@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from subprocess import CalledProcessError
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Shown
@@ -22,6 +23,8 @@ from locks.__main__ import available
 from locks.packages import Unavailable
 from locks.peers import Peer
 from locks.results import idle
+
+PERCENTILES = ("p50", "p90", "p99")
 
 
 def arguments() -> argparse.Namespace:
@@ -62,26 +65,24 @@ def serving(peers: list[Peer], skipped: dict[str, str]) -> Iterator[dict[str, Cl
 
 
 def show(told: results.Json, console: Console) -> None:
-    """Print the percentiles on the terminal."""
+    """Print the percentiles on the terminal: one table for each case."""
     table = results.Table(told)
-    shown = Shown(title=told["made"])
-    headings = ("", "latency", "peer", "p50 ms", "p90", "p99", "samples", "pairs/s", "requests", "µs")
-    for number, name in enumerate(headings):
-        shown.add_column(name, justify="left" if number < 3 else "right")
     for case in table.cases:
-        for latency in case.latencies:
-            for peer in ALL_PEERS:
-                entry, found = table.entry(case, peer.name), table.distribution(case, peer.name, latency)
-                if entry is None or found is None:
-                    continue
-                cells = [f"{found[one]:.3g}" for one in ("p50", "p90", "p99")]
-                requests = entry.get("requests_total")
-                processor = " + ".join(f"{one:.0f}" for one in entry["processor_us"].values())
-                cells += [f"{found['samples']:,}", f"{entry['rate']:,.4g}"]
-                cells += ["" if requests is None else f"{requests:.2f}", processor]
-                shown.add_row(case.name, latency, peer.name, *cells)
-            shown.add_section()
-    console.print(shown)
+        shown = Shown(title=case.shown, title_justify="left", box=SIMPLE_HEAD, padding=0)
+        shown.add_column("", no_wrap=True)
+        headings = [f"{name}, ms\n{'  '.join(PERCENTILES)}" for name in case.latencies]
+        for heading in (*headings, "pairs/s", "requests", "client\nµs", "servers\nµs"):
+            shown.add_column(heading, justify="right", no_wrap=True)
+        for peer in ALL_PEERS:
+            entry = table.entry(case, peer.name)
+            if entry is None:
+                continue
+            found = [table.distribution(case, peer.name, name) for name in case.latencies]
+            cells = [" ".join(f"{one[share]:4.3g}" for share in PERCENTILES) if one else "" for one in found]
+            requests = entry.get("requests_total")
+            cells += [f"{entry['rate']:,.3g}", "" if requests is None else f"{requests:.2f}"]
+            shown.add_row(peer.name, *cells, *(f"{one:.0f}" for one in entry["processor_us"].values()))
+        console.print(shown)
     for one in told["results"]:
         if "problem" in one:
             where = f"{one['peer']} at {one['workload']}, {one['delay_ms']} ms"

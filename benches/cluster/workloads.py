@@ -67,7 +67,8 @@ class Case:
         return self.delay_ms / 1000
 
 
-_FREE = Workload("free", "free lock, 1 client")
+_FREE = Workload("free", "4 clients with a free lock each", clients=4, each=True)
+"""Several clients, so that a turn has enough samples for its p99. The servers are still idle most of the time."""
 _HANDOFF = Workload("handoff", "hand-off among 10 clients", clients=10)
 _SINGLE = ("acquire", "release")
 _CONTENDED = ("handoff", "release")
@@ -79,7 +80,7 @@ def _cases(delay_ms: int) -> tuple[Case, ...]:
     # A turn of usual length has time for only a few scheduled pairs.
     longer = 3 if delay_ms > DELAYS[0] else 2
     free = replace(_FREE, period=open_loop)
-    linger = replace(free, name="linger", shown="free lock, 1 client, linger of 1 s", linger=1)
+    linger = replace(free, name="linger", shown="4 clients with a free lock each, linger of 1 s", linger=1)
     cohort = Workload("cohort", "10 contenders of 1 client, cohort of 10", contenders=10, cohort=10)
     readers = Workload("readers", "16 clients, 95 % readers", kind="readwrite", clients=16, reads=95)
     threads = Workload("threads", "64 threads, 1 client", contenders=64)
