@@ -1,7 +1,9 @@
-"""Unit tests of the benchmark of a client's costs."""
+"""The figures of docs/cost.md match the committed results."""
 
 from __future__ import annotations
 
+import copy
+import json
 import subprocess
 import sys
 import time
@@ -9,13 +11,40 @@ from pathlib import Path
 
 import pytest
 
-from cost.__main__ import FULL, QUICK, SETTLE, Pace
+from cost.__main__ import FULL, PEERS, QUICK, SETTLE, Pace
 from cost.packages import imported, size
 from cost.process import Activity, activity, between
 from cost.process import size as size_of
-from cost.report import Json, idle, locks, per_lock, rest
+from cost.report import PAGE, PUBLISHED, Json, figures, idle, locks, per_lock, rest
+from locks.report import filled
 
 MIB = 1024
+
+
+@pytest.fixture
+def reported() -> Json:
+    read: Json = json.loads(PUBLISHED.read_text())
+    return read
+
+
+def test_the_page_has_the_figures_of_the_results(reported: Json) -> None:
+    text = PAGE.read_text()
+    assert filled(text, figures(reported)) == text, "run `make bench-report`"
+
+
+def test_a_figure_that_has_changed_is_noticed(reported: Json) -> None:
+    changed = copy.deepcopy(reported)
+    changed["states"]["rust"]["idle"]["rss_kib"] += 10 * MIB
+    assert filled(PAGE.read_text(), figures(changed)) != PAGE.read_text()
+
+
+def test_every_state_of_every_peer_was_measured(reported: Json) -> None:
+    assert set(reported["states"]) == set(PEERS)
+    held = {f"hold {count}" for count in FULL.held}
+    waited = {f"wait {count}" for count in FULL.waited}
+    for peer, states in reported["states"].items():
+        expected = {"process", "idle", *held} | (waited if peer != "alone" else set())
+        assert set(states) == expected
 
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 240), (QUICK, 130)], ids=["full", "quick"])

@@ -1,15 +1,18 @@
-"""Unit tests of the benchmark of fail-over."""
+"""The figures and the plot of docs/failover.md match the committed results."""
 
 from __future__ import annotations
 
+import copy
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from failover.report import sizing, table
+from failover.report import PAGE, PICTURES, PLOT, PUBLISHED, figures, sizing, table
 from failover.samples import (
+    EVENTS,
     HOLDER,
     INTERVAL,
     LEADER,
@@ -18,8 +21,10 @@ from failover.samples import (
     TIMEOUT,
     Json,
     Sample,
+    digest,
     due,
     longest_gap,
+    of,
     offset,
     settled,
     summary,
@@ -27,9 +32,53 @@ from failover.samples import (
 from harness.paths import REPOSITORY
 from locks.peers import BENCHES, RELEASE, TARGET
 from locks.programs import OURS, PROGRAMS
+from locks.report import filled
 
 SECOND = 10**9
 PEERS = {*OURS, "curator", "kazoo", "go", "etcd"}
+
+
+@pytest.fixture
+def reported() -> Json:
+    read: Json = json.loads(PUBLISHED.read_text())
+    return read
+
+
+def test_the_page_has_the_figures_of_the_results(reported: Json) -> None:
+    text = PAGE.read_text()
+    assert filled(text, figures(reported)) == text, "run `make bench-report`"
+
+
+def test_the_plot_shows_the_results(reported: Json) -> None:
+    assert f"results {digest(reported)}" in (PICTURES / PLOT).read_text(), "run `make bench-report`"
+
+
+def test_a_figure_that_has_changed_is_noticed(reported: Json) -> None:
+    changed = copy.deepcopy(reported)
+    for one in changed["samples"]:
+        if "grant" in one:
+            one["grant"] *= 1.5
+    assert filled(PAGE.read_text(), figures(changed)) != PAGE.read_text()
+    assert digest(changed) != digest(reported)
+
+
+def test_every_peer_was_measured_after_every_kill(reported: Json) -> None:
+    assert {one["peer"] for one in reported["samples"]} == PEERS
+    for peer in PEERS:
+        for event in EVENTS:
+            assert len(of(reported["samples"], event, peer)) == reported["repetitions"] == 20
+
+
+def test_zklock_keeps_its_promises(reported: Json) -> None:
+    """A crash blocks a lock for at most the session timeout and two ticks. No fail-over ends a lease."""
+    longest = reported["session_timeout"] + 2 * reported["tick_ms"] / 1000
+    # Some round trips and commits on the same machine.
+    slack = 0.1 + 5 * reported["commit_ms"] / 1000
+    for peer in OURS:
+        crashes = of(reported["samples"], HOLDER, peer)
+        assert max(one["grant"] for one in crashes) <= longest + slack
+        for event in (LEADER, SERVER):
+            assert all(one["kept"] and "grant" in one for one in of(reported["samples"], event, peer))
 
 
 @pytest.mark.parametrize("repetitions", [3, 20, 21])

@@ -1,22 +1,47 @@
-"""Unit tests of the benchmark of latencies."""
+"""The figures and plots of docs/production.md match the committed results."""
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
 from hdrh.histogram import HdrHistogram
 
 from cluster.measure import FULL, LONGEST, QUICK, Result, planned
-from cluster.report import GOALS, better, percentiles, ratios
-from cluster.results import POINTS, Table, axis, entry
+from cluster.report import GOALS, PAGE, PICTURES, PUBLISHED, better, figures, percentiles, ratios
+from cluster.results import POINTS, Json, Table, axis, entry, read
 from cluster.servers import children
 from cluster.workloads import ALL_PEERS, CASES, OURS, Case, members
 from harness.paths import REPOSITORY
 from locks.measure import Pace
 from locks.processor import Used
+from locks.report import digest, filled
 from locks.worker import Counted
 from locks.workloads import Workload
+
+
+@pytest.fixture
+def reported() -> Json:
+    return read(PUBLISHED)
+
+
+def test_the_page_has_the_figures_of_the_results(reported: Json) -> None:
+    text = PAGE.read_text()
+    assert filled(text, figures(reported)) == text, "run `make bench-report`"
+
+
+def test_the_plots_show_the_results(reported: Json) -> None:
+    for case in Table(reported).cases:
+        told = (PICTURES / f"{case.name}.svg").read_text()
+        assert f"results {digest(reported)}" in told, "run `make bench-report`"
+
+
+def test_a_figure_that_has_changed_is_noticed(reported: Json) -> None:
+    changed = copy.deepcopy(reported)
+    next(one for one in changed["results"] if "rate" in one)["latencies"]["release"]["p90"] *= 1.5
+    assert filled(PAGE.read_text(), figures(changed)) != PAGE.read_text()
+    assert digest(changed) != digest(reported)
 
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 17 * 60), (QUICK, 120)], ids=["full", "quick"])
