@@ -68,7 +68,7 @@ class Case:
 
 
 _FREE = Workload("free", "4 clients with a free lock each", clients=4, each=True)
-"""Several clients, so that a turn has enough samples for its p99. The servers are still idle most of the time."""
+"""Several clients, so that a turn has enough samples for its p99. The servers are still mostly idle."""
 _HANDOFF = Workload("handoff", "hand-off among 10 clients", clients=10)
 _SINGLE = ("acquire", "release")
 _CONTENDED = ("handoff", "release")

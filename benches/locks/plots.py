@@ -1,4 +1,4 @@
-"""Draws three plots as SVG."""
+"""Draws two plots as SVG."""
 
 from __future__ import annotations
 
@@ -14,10 +14,6 @@ from locks.results import Table
 from locks.shown import DESIGNS, OURS, THEIRS
 
 WAITERS = (10, 100, 500, 2000)
-DELAYED = (
-    ("free-10ms", "acquire and release a free lock", "#0072b2"),
-    ("handoff-10ms", "hand-off", "#e69f00"),
-)
 
 # Colors that people with color blindness can distinguish (Okabe and Ito's), and a marker for each line, so
 # that no line depends on its color alone. zklock's lines are solid, those of other recipes are dashed, and
@@ -57,22 +53,6 @@ def save(figure: Any, path: Path, digest: str) -> None:
     figure.savefig(path, format="svg", metadata=metadata, bbox_inches="tight")
     # Editors strip the spaces that the writer leaves at line ends.
     path.write_text("\n".join(line.rstrip() for line in path.read_text().splitlines()) + "\n")
-
-
-def _latency(table: Table) -> Any:
-    figure = Figure(figsize=(8, 4.6))
-    axes = figure.subplots()
-    peers = [peer for peer in (*OURS, *THEIRS) if table.entry("free-10ms", peer)]
-    for offset, (name, label, colour) in enumerate(DELAYED):
-        lengths = [table.figure(name, peer) or 0.0 for peer in peers]
-        places = [number + (offset - 0.5) * 0.38 for number in range(len(peers))]
-        bars = axes.barh(places, lengths, 0.36, label=label, color=colour)
-        axes.bar_label(bars, fmt="%.1f", padding=3, fontsize="small")
-    axes.set_yticks(range(len(peers)), [NAMES[peer] for peer in peers])
-    axes.invert_yaxis()
-    axes.set_xlabel("round trips to the server (fewer is better)")
-    axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False, fontsize="small")
-    return figure
 
 
 def _curve(table: Table, peer: str, value: str) -> Curve:
@@ -121,7 +101,6 @@ def draw(table: Table, directory: Path, digest: str) -> None:
     """Draw all plots. Each contains the digest of the results that it shows."""
     directory.mkdir(exist_ok=True)
     with mpl.rc_context(STYLE):
-        save(_latency(table), directory / "latency.svg", digest)
         rates = _lines(table, (*OURS, *THEIRS, *DESIGNS), "rate", "hand-offs per second (more is better)")
         save(rates, directory / "throughput.svg", digest)
         requests = _lines(

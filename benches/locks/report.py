@@ -41,7 +41,6 @@ def grid(
     names: tuple[str, ...],
     peers: tuple[str, ...],
     *,
-    spread: bool = False,
     headings: Mapping[str, str] = SHOWN,
 ) -> str:
     """Return a table of figures by workload and peer. Rows and columns without figures are left out."""
@@ -53,12 +52,7 @@ def grid(
         entries = [table.entry(name, peer) for peer in peers]
         if not any(entries):
             continue
-        cells = []
-        for entry in entries:
-            cell = "" if entry is None else shown(entry, "figure")
-            if entry is not None and spread:
-                cell += f" ({shown(entry, 'low')} to {shown(entry, 'high')})"
-            cells.append(cell)
+        cells = ["" if entry is None else shown(entry) for entry in entries]
         lines.append(f"| {TITLES[name]} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -69,11 +63,11 @@ def heading(columns: Iterable[str]) -> list[str]:
     return ["| | " + " | ".join(named) + " |", "|---" + "|---:" * len(named) + "|"]
 
 
-def shown(entry: Json, which: str) -> str:
-    """Format one figure of an entry. Numbers of round trips get one decimal, because they are precise to a
+def shown(entry: Json) -> str:
+    """Format the figure of an entry. Numbers of round trips get one decimal, because they are precise to a
     tenth.
     """
-    return f"{entry[which]:.1f}" if entry["unit"] == "round trips" else number(entry[which])
+    return f"{entry['figure']:.1f}" if entry["unit"] == "round trips" else number(entry["figure"])
 
 
 def number(value: float) -> str:
@@ -173,7 +167,7 @@ def requests(table: Table) -> str:
     """Return a table of the number of requests and bytes per acquire and release."""
     lines = ["| | | requests | most frequent | bytes sent | bytes received |", "|---|---|---:|---|---:|---:|"]
     for name in ("free", "clients", "wait-2000"):
-        for peer in (*OURS, *THEIRS, *DESIGNS):
+        for peer in ("rust", *THEIRS, *DESIGNS):
             entry = table.entry(name, peer)
             if entry is None or "traffic" not in entry:
                 continue
@@ -186,17 +180,6 @@ def requests(table: Table) -> str:
     return "\n".join(lines)
 
 
-def trip(table: Table) -> str:
-    """Return a sentence about the duration of a round trip."""
-    found = sorted({one["round_trip_ms"] for one in table.told["results"] if "round_trip_ms" in one})
-    if not found:
-        return "Not measured in this run."
-    span = (
-        f"{found[0]:.1f}" if f"{found[0]:.1f}" == f"{found[-1]:.1f}" else f"{found[0]:.1f} to {found[-1]:.1f}"
-    )
-    return f"A round trip took {span} ms in this run."
-
-
 def figures(told: Json) -> dict[Path, dict[str, str]]:
     """Return each generated part of each page, by name."""
     table = Table(told)
@@ -207,20 +190,10 @@ def figures(told: Json) -> dict[Path, dict[str, str]]:
             "run": run(table),
             "rates": grid(table, (*DIRECT, *names("wait-", "held-")), (*OURS, *THEIRS, *YARDSTICKS)),
             "processor": processor(table),
-            "trip": trip(table),
-            "trips": grid(
-                table, tuple(name for name in TITLES if name.endswith("10ms")), (*OURS, *THEIRS, "raw")
-            ),
             "others": grid(
                 table,
                 ("free", "clients", "try", "wait-100", "free-10ms", "handoff-10ms"),
                 ("rust", "curator", *DESIGNS, *OTHERS),
-            ),
-            "spread": grid(
-                table,
-                ("free", "threads", "clients", "wait-2000"),
-                ("rust", "python", "node", "curator", "go"),
-                spread=True,
             ),
             "requests": requests(table),
             "weak": "\n".join(bullets) or "None in this run.",

@@ -97,7 +97,7 @@ def _bindings(table: Table) -> Iterator[str]:
         yield (
             "**The library's own thread takes time**: on loopback, zklock reaches only a part of the rate at "
             f"which the client alone sends the requests for a free lock: {told}{hop}. Between machines the "
-            "difference is hardly visible ([round trips](#round-trips))."
+            "difference is hardly visible ([in production](production.md))."
         )
 
 

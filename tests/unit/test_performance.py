@@ -36,7 +36,7 @@ def test_the_page_has_the_figures_of_the_results(reported: Json, page: Path) -> 
 
 
 def test_the_plots_show_the_results(reported: Json) -> None:
-    for name in ("latency", "throughput", "requests"):
+    for name in ("throughput", "requests"):
         assert f"results {digest(reported)}" in (PICTURES / f"{name}.svg").read_text(), (
             "run `make bench-report`"
         )
