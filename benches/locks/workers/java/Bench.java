@@ -43,7 +43,7 @@ public final class Bench {
     private Bench(Task task) {
         this.task = task;
         boolean exclusive = task.kind().equals("mutex") && !task.each();
-        latencies = new Latencies(task.latencies(), exclusive, task.period());
+        latencies = new Latencies(task.latencies(), exclusive, task.period(), task.clients() * task.contenders());
     }
 
     public static void main(String[] arguments) throws Exception {

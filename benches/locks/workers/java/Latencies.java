@@ -6,6 +6,7 @@ import java.util.Base64;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.HdrHistogram.AtomicHistogram;
 import org.HdrHistogram.Histogram;
 
@@ -31,6 +32,11 @@ final class Latencies {
     /** Time in nanoseconds between two scheduled starts, or zero. */
     private final long period;
 
+    /** Time in nanoseconds between the schedules of two contenders. */
+    private final long offset;
+
+    private final AtomicInteger stopwatches = new AtomicInteger();
+
     private final long epoch = System.nanoTime();
     private final AtomicHistogram[] recorded =
             Arrays.stream(NAMES).map(name -> new AtomicHistogram(1, LONGEST, 3)).toArray(AtomicHistogram[]::new);
@@ -44,10 +50,11 @@ final class Latencies {
     /** Time of the newest call of a release. */
     private volatile long released;
 
-    Latencies(boolean on, boolean exclusive, double period) {
+    Latencies(boolean on, boolean exclusive, double period, int contenders) {
         this.on = on;
         this.exclusive = exclusive;
         this.period = (long) (period * 1e9);
+        offset = this.period / contenders;
     }
 
     private long now() {
@@ -98,6 +105,12 @@ final class Latencies {
 
     /** Measures the operations of one contender. */
     final class Stopwatch {
+        /**
+         * Time from the beginning of a turn to the first scheduled start. The contenders start one after the other, so
+         * that their requests do not arrive all at once.
+         */
+        private final long first = stopwatches.getAndIncrement() * offset;
+
         private long began;
         private long scheduled;
         private long scheduledIn = NEVER;
@@ -117,7 +130,7 @@ final class Latencies {
                 return;
             }
             // The schedule of a turn starts with the first pair of the turn.
-            long next = scheduledIn == current ? scheduled + period : began;
+            long next = scheduledIn == current ? scheduled + period : began + first;
             scheduledIn = current;
             scheduled = next;
             boolean idle = began < next;

@@ -15,6 +15,7 @@ const names = ['acquire', 'release', 'handoff']
 export function latencies(task) {
   const exclusive = task.kind === 'mutex' && !task.each
   const period = 1000 * (task.period ?? 0)
+  let stopwatches = 0
   const recorded = Object.fromEntries(names.map((name) => [name, []]))
   // Only operations that begin after the turn has begun are recorded.
   let turn = Infinity
@@ -26,6 +27,8 @@ export function latencies(task) {
 
   /** Measures the operations of one contender. */
   function stopwatch() {
+    // The contenders start one after the other, so that their requests do not arrive all at once.
+    const offset = (period * stopwatches++) / (task.clients * task.contenders)
     let began = 0
     let scheduled = 0
     let scheduledIn = Infinity
@@ -38,7 +41,7 @@ export function latencies(task) {
         began = performance.now()
         if (period === 0 || turn === Infinity) return
         // The schedule of a turn starts with the first pair of the turn.
-        const next = scheduledIn === turn ? scheduled + period : began
+        const next = scheduledIn === turn ? scheduled + period : began + offset
         scheduledIn = turn
         scheduled = next
         const idle = began < next

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable
 
@@ -24,6 +25,8 @@ class Latencies:
         self.on = task.latencies
         self.exclusive = task.exclusive
         self.period = task.period
+        self._offset = task.period / (task.clients * task.contenders)
+        self._numbers = itertools.count()
         # Only operations that begin after the turn has begun are recorded.
         self.turn = NEVER
         # Time of the newest call of a release.
@@ -31,6 +34,12 @@ class Latencies:
         self.acquire: list[float] = []
         self.release: list[float] = []
         self.handoff: list[float] = []
+
+    def offset(self) -> float:
+        """Return when the schedule of the next contender starts, in seconds after the beginning of a turn.
+        The contenders start one after the other, so that their requests do not arrive all at once.
+        """
+        return self._offset * next(self._numbers)
 
     def begin(self) -> None:
         """Begin a turn."""
@@ -62,6 +71,7 @@ class Stopwatch:
 
     def __init__(self, latencies: Latencies) -> None:
         self._all = latencies
+        self._offset = latencies.offset()
         self._began = 0.0
         # Turn and time of the previous scheduled start.
         self._scheduled = (NEVER, 0.0)
@@ -77,7 +87,7 @@ class Stopwatch:
             return 0
         # The schedule of a turn starts with the first pair of the turn.
         turn, previous = self._scheduled
-        following = previous + self._all.period if turn == self._all.turn else self._began
+        following = previous + self._all.period if turn == self._all.turn else self._began + self._offset
         self._scheduled = (self._all.turn, following)
         self._idle = self._began < following
         return max(following - self._began, 0)

@@ -27,6 +27,10 @@ type latencies struct {
 	exclusive bool
 	// Time between two scheduled starts, or zero.
 	period time.Duration
+	// Time between the schedules of two contenders.
+	offset time.Duration
+	// Number of stopwatches.
+	stopwatches atomic.Int64
 	// Only operations that begin after the turn has begun are recorded.
 	turn atomic.Int64
 	// Time of the newest call of a release.
@@ -41,6 +45,7 @@ func newLatencies(given Task) *latencies {
 		exclusive: given.Kind == "mutex" && !given.Each,
 		period:    time.Duration(given.Period * float64(time.Second)),
 	}
+	measured.offset = measured.period / time.Duration(given.Clients*given.Contenders)
 	measured.take()
 	return measured
 }
@@ -84,7 +89,10 @@ func (measured *latencies) record(name string, began, now int64) {
 // Stopwatch measures the operations of one contender. It does nothing unless the task asks for
 // latencies.
 type Stopwatch struct {
-	all         *latencies
+	all *latencies
+	// Time from the beginning of a turn to the first scheduled start. The contenders start one after
+	// the other, so that their requests do not arrive all at once.
+	offset      int64
 	began       int64
 	scheduled   int64
 	scheduledIn int64
@@ -92,7 +100,11 @@ type Stopwatch struct {
 
 // Stopwatch returns the stopwatch of a contender.
 func (gate *Gate) Stopwatch() *Stopwatch {
-	return &Stopwatch{all: gate.latencies, scheduledIn: never}
+	watch := &Stopwatch{all: gate.latencies, scheduledIn: never}
+	if watch.all != nil {
+		watch.offset = (watch.all.stopwatches.Add(1) - 1) * int64(watch.all.offset)
+	}
+	return watch
 }
 
 // Start precedes an acquire. With a period, it returns at the scheduled time. If the previous pair
@@ -108,7 +120,7 @@ func (watch *Stopwatch) Start() {
 		return
 	}
 	// The schedule of a turn starts with the first pair of the turn.
-	next := watch.began
+	next := watch.began + watch.offset
 	if watch.scheduledIn == turn {
 		next = watch.scheduled + period
 	}

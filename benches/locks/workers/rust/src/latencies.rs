@@ -1,7 +1,7 @@
 //! Latencies of single operations, as histograms. A worker measures them only if its task asks for
 //! them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,10 @@ pub(crate) struct Latencies {
     exclusive: bool,
     /// Time between two scheduled starts, or zero.
     period: Duration,
+    /// Time between the schedules of two contenders.
+    offset: Duration,
+    /// Number of stopwatches.
+    stopwatches: AtomicU32,
     /// Start of the current turn, or `NEVER`. Only operations that begin later are recorded.
     turn: AtomicU64,
     /// Time of the newest call of a release.
@@ -42,6 +46,8 @@ impl Latencies {
             epoch: Instant::now(),
             exclusive: task.exclusive(),
             period: task.period(),
+            offset: task.period() / u32::try_from(task.contenders()).expect("few contenders"),
+            stopwatches: AtomicU32::new(0),
             turn: AtomicU64::new(NEVER),
             released: AtomicU64::new(0),
             recorded: Mutex::new(histograms()),
@@ -92,6 +98,8 @@ fn text(histogram: &Histogram<u64>) -> String {
 /// Measures the operations of one contender. It does nothing unless the task asks for latencies.
 pub struct Stopwatch {
     gate: Arc<Gate>,
+    /// Number of the contender.
+    number: u32,
     began: u64,
     /// Turn and time of the previous scheduled start.
     scheduled: (u64, u64),
@@ -101,7 +109,8 @@ impl Stopwatch {
     /// Returns the stopwatch of a contender.
     #[must_use]
     pub fn new(gate: &Arc<Gate>) -> Self {
-        Self { gate: gate.clone(), began: 0, scheduled: (NEVER, 0) }
+        let number = gate.latencies.as_ref().map(|all| all.stopwatches.fetch_add(1, Ordering::Relaxed));
+        Self { gate: gate.clone(), number: number.unwrap_or_default(), began: 0, scheduled: (NEVER, 0) }
     }
 
     /// Call this before an acquire. With a period, it returns at the scheduled time. If the previous
@@ -114,9 +123,14 @@ impl Stopwatch {
         if latencies.period.is_zero() || turn == NEVER {
             return;
         }
-        let period = u64::try_from(latencies.period.as_nanos()).expect("a short time");
-        // The schedule of a turn starts with the first pair of the turn.
-        let next = if self.scheduled.0 == turn { self.scheduled.1 + period } else { self.began };
+        // The schedule of a turn starts with the first pair of the turn. The contenders start one after the other, so
+        // that their requests do not arrive all at once.
+        let (previous, pause) = if self.scheduled.0 == turn {
+            (self.scheduled.1, latencies.period)
+        } else {
+            (self.began, latencies.offset * self.number)
+        };
+        let next = previous + u64::try_from(pause.as_nanos()).expect("a short time");
         self.scheduled = (turn, next);
         let idle = self.began < next;
         if idle {
