@@ -27,11 +27,6 @@ def reported() -> Json:
     return read
 
 
-def test_the_page_has_the_figures_of_the_results(reported: Json) -> None:
-    text = PAGE.read_text()
-    assert filled(text, figures(reported)) == text, "run `make bench-report`"
-
-
 def test_a_figure_that_has_changed_is_noticed(reported: Json) -> None:
     changed = copy.deepcopy(reported)
     changed["states"]["rust"]["idle"]["rss_kib"] += 10 * MIB

@@ -44,11 +44,6 @@ def reported() -> Json:
     return read
 
 
-def test_the_page_has_the_figures_of_the_results(reported: Json) -> None:
-    text = PAGE.read_text()
-    assert filled(text, figures(reported)) == text, "run `make bench-report`"
-
-
 def test_the_plot_shows_the_results(reported: Json) -> None:
     assert f"results {digest(reported)}" in (PICTURES / PLOT).read_text(), "run `make bench-report`"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,6 @@ from locks.workloads import Workload
 @pytest.fixture
 def reported() -> Json:
     return read(PUBLISHED)
-
-
-def test_the_page_has_the_figures_of_the_results(reported: Json) -> None:
-    text = PAGE.read_text()
-    assert filled(text, figures(reported)) == text, "run `make bench-report`"
 
 
 def test_the_plots_show_the_results(reported: Json) -> None:
@@ -153,3 +149,13 @@ def test_children_of_a_process_are_found(tmp_path: Path) -> None:
         assert child.pid in children(os.getpid())
         child.kill()
     assert child.pid not in children(os.getpid())
+
+
+def test_the_schedules_of_contenders_are_spread_over_a_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(REPOSITORY / "benches/locks/workers/python")
+    gate, latencies = importlib.import_module("gate"), importlib.import_module("latencies")
+    workload = Workload("free", "free", clients=4, each=True, latencies=True, period=40)
+    measured = latencies.Latencies(gate.Task(**workload.task("host", "/path")))
+    measured.begin()
+    pauses = [latencies.Stopwatch(measured).pause() for _ in range(4)]
+    assert pauses == pytest.approx([0, 10, 20, 30])

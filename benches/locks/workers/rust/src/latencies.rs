@@ -123,8 +123,8 @@ impl Stopwatch {
         if latencies.period.is_zero() || turn == NEVER {
             return;
         }
-        // The schedule of a turn starts with the first pair of the turn. The contenders start one after the other, so
-        // that their requests do not arrive all at once.
+        // The schedule of a turn starts with the first pair of the turn. The contenders start one
+        // after the other, so that their requests do not arrive all at once.
         let (previous, pause) = if self.scheduled.0 == turn {
             (self.scheduled.1, latencies.period)
         } else {
