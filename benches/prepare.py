@@ -3,6 +3,9 @@ programs that cannot be built on this machine.
 
 The products are in `benches/target`, except cargo's, which are in `target/release`. The debug builds for the
 tests are not changed.
+
+With `--published`, also builds zklock as its packages are built, for `make bench-cost`. These products are in
+`benches/target/published` and `target/dist`.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from parts import BUILT, PARTS, STAMPS  # noqa: E402
 TARGET = BENCHES / "target"
 WORKERS = BENCHES / "locks" / "workers"
 RELEASE = ROOT / "target" / "release"
+PUBLISHED = TARGET / "published"
+DIST = ROOT / "target" / "dist"
 VENV = STAMPS / "bench"
 
 
@@ -31,9 +36,9 @@ def run(*command: str | Path, cwd: Path = ROOT) -> None:
         raise SystemExit(f"failed: {' '.join(map(str, command))}")
 
 
-def library(name: str) -> Path:
-    """Return the path of an optimized shared library."""
-    found = [RELEASE / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
+def library(built: Path, name: str) -> Path:
+    """Return the path of a shared library in a directory of cargo's products."""
+    found = [built / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
     return next((path for path in found if path.exists()), found[0])
 
 
@@ -44,21 +49,30 @@ def rust() -> None:
     run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
 
 
-def python() -> None:
+def published() -> None:
+    """Build zklock as its packages are built: smaller, and slower to build."""
+    packages = ("zklock-python", "zklock-node", "zklock-worker")
+    run("cargo", "build", "--locked", "--profile", "dist", "--quiet", *(f"--package={one}" for one in packages))
+    PUBLISHED.mkdir(exist_ok=True)
+    python(DIST, PUBLISHED)
+    node(DIST, PUBLISHED)
+
+
+def python(built: Path, target: Path) -> None:
     """Copy the Python package with the optimized extension."""
-    package = TARGET / "python" / "zklock"
+    package = target / "python" / "zklock"
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(
         ROOT / "bindings-python" / "python" / "zklock",
         package,
         ignore=shutil.ignore_patterns("*.so", "__pycache__"),
     )
-    shutil.copy2(library("_zklock"), package / "_zklock.abi3.so")
+    shutil.copy2(library(built, "_zklock"), package / "_zklock.abi3.so")
 
 
-def node() -> None:
+def node(built: Path, target: Path) -> None:
     """Copy the Node package with the optimized addon."""
-    source, package = ROOT / "bindings-node", TARGET / "node"
+    source, package = ROOT / "bindings-node", target / "node"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
     for name in ("package.json", "index.mjs"):
@@ -66,7 +80,7 @@ def node() -> None:
     for name in ("dist", "addon"):
         shutil.copytree(source / name, package / name)
     (addon,) = (package / "addon").glob("*.node")
-    shutil.copy2(library("zklock_node"), addon)
+    shutil.copy2(library(built, "zklock_node"), addon)
 
 
 def java() -> None:
@@ -104,14 +118,16 @@ def main() -> int:
     TARGET.mkdir(exist_ok=True)
     os.environ.pop("NAPI_TYPE_DEF_TMP_FOLDER", None)
     rust()
-    python()
-    node()
+    python(RELEASE, TARGET)
+    node(RELEASE, TARGET)
     for program, make in (("javac", java), ("go", go)):
         if shutil.which(program) is None:
             print(f"not built: programs that need {program} on the PATH", flush=True)
         else:
             make()
     servers()
+    if "--published" in sys.argv[1:]:
+        published()
     return 0
 
 

@@ -14,20 +14,20 @@ from cost.process import activity, between, collect_garbage, size
 from cost.report import PUBLISHED, Json, table
 from harness.server import Standalone
 from harness.worker import Pending, Worker
-from locks.programs import PROGRAMS, Program
+from locks.programs import AS_PUBLISHED, Program
 from locks.results import RESULTS, idle, machine
 from locks.servers import ZOOKEEPER
 
 PEERS = ("rust", "python", "node", "curator", "kazoo", "go", "alone")
 
 WINDOW = 50
-"""Commands that a worker has at the same time. More would need memory in the worker."""
+"""Locks that a worker starts to wait for at the same time. More would need memory in the worker."""
 
 SETTLE = 5.0
 """Seconds until a process that has started, or has done something, is idle."""
 
-ENOUGH = 120.0
-"""Time limit in seconds for the commands of one window."""
+ENOUGH = 300.0
+"""Time limit in seconds for acquiring all locks of a state."""
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,24 @@ class Subject:
         self.worker.wait_line("ready")
         self.states: dict[str, Json] = {}
 
-    def path(self, number: int) -> str:
-        """Return the path of a lock. Both processes of a program use the same paths."""
-        return f"/cost-{self.program.name}/{number}"
+    @property
+    def path(self) -> str:
+        """The path above all locks. Both processes of a program use the same paths."""
+        return f"/cost-{self.program.name}"
 
     def connect(self, hosts: str, pace: Pace) -> None:
         """Connect the client."""
         self.worker.connect(hosts, session_timeout=pace.session_timeout)
 
-    def acquire(self, numbers: range, *, each: bool = False) -> list[Pending]:
-        """Start to acquire locks. With `each`, every lock has a separate owner, so that all can wait."""
-        asked = []
+    def hold(self, first: int, count: int) -> Pending:
+        """Start to acquire locks. The worker stores them without names."""
+        return self.worker.hold_many(self.path, first, count)
+
+    def wait(self, numbers: range) -> None:
+        """Start to wait for locks. Every lock has a separate owner, so that all can wait."""
         for number in numbers:
-            owner = str(number) if each else "a"
-            self.worker.lock(self.path(number), lock=f"m{number}")
-            asked.append(self.worker.acquire(f"l{number}", lock=f"m{number}", owner=owner))
-        return asked
+            self.worker.lock(f"{self.path}/{number}", lock=f"m{number}")
+            self.worker.acquire(f"l{number}", lock=f"m{number}", owner=str(number))
 
     def look(self, state: str) -> None:
         """Measure the size."""
@@ -113,19 +115,15 @@ class Run:
         self._rest(both, "idle")
         have = 0
         for count in self._pace.held:
-            for first in range(have, count, WINDOW):
-                asked = [
-                    subject.acquire(range(first, min(first + WINDOW, count))) for subject in self.holders
-                ]
-                for one in (one for several in asked for one in several):
-                    one.expect("acquired", ENOUGH)
+            for held in [subject.hold(have, count - have) for subject in self.holders]:
+                held.expect("done", ENOUGH)
             have = count
             self._rest(self.holders, f"hold {count}")
         have = 0
         for count in self._pace.waited:
             for first in range(have, count, WINDOW):
                 for subject in self.waiters:
-                    subject.acquire(range(first, min(first + WINDOW, count)), each=True)
+                    subject.wait(range(first, min(first + WINDOW, count)))
                 time.sleep(0.2)
             have = count
             time.sleep(3)
@@ -153,7 +151,7 @@ def main() -> int:
     given = parser.parse_args()
     pace = QUICK if given.quick else FULL
     began, idle_before = time.monotonic(), idle()
-    programs = [PROGRAMS[name] for name in given.peers]
+    programs = [AS_PUBLISHED[name] for name in given.peers]
     skipped = {one.name: what for one in programs if (what := one.missing()) is not None}
     told: Json = {
         "day": time.strftime("%Y-%m-%d"),

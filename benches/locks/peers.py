@@ -15,6 +15,9 @@ ROOT = BENCHES.parent
 WORKERS = BENCHES / "locks" / "workers"
 TARGET = BENCHES / "target"
 RELEASE = ROOT / "target" / "release"
+# Builds of zklock with the profile of its published packages.
+PUBLISHED = TARGET / "published"
+DIST = ROOT / "target" / "dist"
 
 MUTEX = frozenset({"mutex"})
 ALL_KINDS = frozenset({"mutex", "readwrite", "semaphore"})

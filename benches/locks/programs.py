@@ -13,7 +13,7 @@ from harness.built import NotBuilt
 from harness.paths import CLASSES, GO_WORKER, JARS, JAVA, NODE, PYTHON, TESTS
 from harness.surfaces import Surface
 from harness.worker import Worker
-from locks.peers import RELEASE, TARGET
+from locks.peers import DIST, PUBLISHED, RELEASE, TARGET
 
 
 @dataclass(frozen=True)
@@ -59,20 +59,22 @@ def _java(*options: str) -> tuple[str, ...]:
 # The JVM returns unused memory after each full collection, so that its size shows what the program uses.
 _COMPACT = ("-Xmx1g", "-XX:MinHeapFreeRatio=5", "-XX:MaxHeapFreeRatio=10")
 
-_OURS = {"PYTHONPATH": str(TARGET / "python")}
+def _ours(built: Path, packages: Path) -> tuple[Program, ...]:
+    """Return the programs with zklock, from directories of cargo's products and of packages."""
+    in_python = {"PYTHONPATH": str(packages / "python")}
+    in_node = {"ZKLOCK_NODE_PACKAGE": str(packages / "node")}
+    worker = str(TESTS / "workers" / "node_worker.mjs")
+    return (
+        Program("rust", (str(built / "zklock-worker"),), "", shown="zklock, Rust"),
+        Program("python", (PYTHON, "-m", "workers.python_worker"), "", shown="zklock, Python", env=in_python),
+        Program("node", (NODE, worker), "", shown="zklock, Node", env=in_node),
+    )
+
 
 PROGRAMS = {
     program.name: program
     for program in (
-        Program("rust", (str(RELEASE / "zklock-worker"),), "", shown="zklock, Rust"),
-        Program("python", (PYTHON, "-m", "workers.python_worker"), "", shown="zklock, Python", env=_OURS),
-        Program(
-            "node",
-            (NODE, str(TESTS / "workers" / "node_worker.mjs")),
-            "",
-            shown="zklock, Node",
-            env={"ZKLOCK_NODE_PACKAGE": str(TARGET / "node")},
-        ),
+        *_ours(RELEASE, TARGET),
         Program(
             "curator",
             _java(*_COMPACT),
@@ -86,5 +88,8 @@ PROGRAMS = {
         Program("alone", (str(RELEASE / "bench-alone"),), "", shown="the client alone"),
     )
 }
+
+# The same programs, but with zklock built as its packages are published.
+AS_PUBLISHED = PROGRAMS | {program.name: program for program in _ours(DIST, PUBLISHED)}
 
 OURS = ("rust", "python", "node")

@@ -35,6 +35,32 @@ def test_importing_the_blocking_part_leaves_asyncio_alone() -> None:
     assert done.stdout.strip() == "False", done
 
 
+def test_a_callback_is_checked_without_inspect(hosts: str) -> None:
+    """The import of `inspect` would take as long as that of zklock."""
+    code = """
+import sys, zklock
+
+async def later(state): ...
+
+class Service:
+    async def later(self, state): ...
+    def now(self, state): ...
+
+client = zklock.Client(sys.argv[1])
+for callback in (later, Service().later, Service().now, print):
+    try:
+        client.on_state(callback)
+        print("accepted")
+    except TypeError as error:
+        print("has no event loop" in str(error))
+    print("inspect" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, hosts], capture_output=True, text=True, check=True, timeout=20
+    )
+    assert done.stdout.split() == ["True", "False", "True", "False", "accepted", "False", "accepted", "True"], done
+
+
 def test_the_asyncio_part_is_an_attribute() -> None:
     code = "import zklock, sys; print(zklock.aio.Mutex.__module__, zklock.aio is sys.modules['zklock.aio'])"
     done = subprocess.run(

@@ -112,6 +112,10 @@ class Worker(Process):
         self.lost.discard(lease)
         return self.send("acquire", lock=lock, lease=lease, owner=owner, **given)
 
+    def hold_many(self, path: str, first: int, count: int) -> Pending:
+        """Start to acquire the mutexes `path/first` and so on, which the worker holds until its end."""
+        return self.send("hold", client="c", path=path, first=first, count=count, owner="a")
+
     def hold(
         self,
         lease: str = "l",

@@ -34,6 +34,8 @@ class KazooWorker(ThreadedWorker):
         self._leases: dict[str, Any] = {}
         # Lock objects by the id of the acquire command.
         self._asked: dict[Any, Any] = {}
+        # Locks without a name, which are held until the process ends.
+        self._held: list[Any] = []
 
     def cancel(self, command: Command) -> None:
         lock = self._asked.get(command["target"])
@@ -59,6 +61,14 @@ class KazooWorker(ThreadedWorker):
         if command.get("naming") == "kazoo":
             seen = []
         return recipe(command["path"], "kazoo", extra_lock_patterns=seen)
+
+    def do_hold(self, command: Command) -> None:
+        client = self._clients[command["client"]]
+        for number in range(command["first"], command["first"] + command["count"]):
+            lock = client.Lock(f"{command['path']}/{number}", "kazoo", extra_lock_patterns=["-lock-"])
+            lock.acquire()
+            self._held.append(lock)
+        answer(command, "done")
 
     def do_lock(self, command: Command) -> None:
         self._locks[command["lock"]] = self.make(command)

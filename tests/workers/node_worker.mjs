@@ -25,6 +25,8 @@ const scopes = new Map()
 const owners = new Map()
 // AbortController of each acquire. It is kept after the acquire has completed, to test that a late abort has no effect.
 const acquires = new Map()
+// Locks without a name, which are held until the process ends.
+const unnamed = []
 
 // CLOCK_MONOTONIC, which hrtime reads on Linux. A double represents it exactly for the first 104 days of uptime.
 const now = () => Number(process.hrtime.bigint())
@@ -368,6 +370,15 @@ const commands = {
 
   async count(command) {
     await clients.get(command.client).setSharedCount(command.node, command.count)
+    answer(command, 'done')
+  },
+
+  async hold(command) {
+    const client = clients.get(command.client)
+    for (let number = command.first; number < command.first + command.count; number += 1) {
+      const lock = new Mutex(client, `${command.path}/${number}`)
+      unnamed.push(lock, await lock.acquire())
+    }
     answer(command, 'done')
   },
 

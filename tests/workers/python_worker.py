@@ -41,6 +41,8 @@ class PythonWorker(ThreadedWorker):
         self._leases: dict[str, Any] = {}
         # The context manager of each scope, and its result.
         self._scopes: dict[str, tuple[Any, Any]] = {}
+        # Locks without a name, which are held until the process ends.
+        self._held: list[Any] = []
 
     def do_connect(self, command: Command) -> None:
         client = zklock.Client(command["hosts"], **connect_options(command))
@@ -52,6 +54,14 @@ class PythonWorker(ThreadedWorker):
     def make(self, command: Command) -> Any:
         client = self._clients[command["client"]] if "client" in command else command.get("hosts")
         return make_lock(zklock, client, command, self._locks)
+
+    def do_hold(self, command: Command) -> None:
+        client = self._clients[command["client"]]
+        for number in range(command["first"], command["first"] + command["count"]):
+            lock = zklock.Mutex(client, f"{command['path']}/{number}")
+            lock.acquire()
+            self._held.append(lock)
+        answer(command, "done")
 
     def do_lock(self, command: Command) -> None:
         self._locks[command["lock"]] = self.make(command)

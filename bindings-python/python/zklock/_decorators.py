@@ -1,11 +1,18 @@
-"""Checks of the functions that a program passes: decorated functions, bodies and callbacks."""
+"""Checks of the functions that a program passes: decorated functions, bodies and callbacks.
+
+The import of `inspect` takes as long as that of zklock, and 700 KB of memory. So it is imported only when it is
+needed, which is rare for callbacks.
+"""
 
 from __future__ import annotations
 
 import functools
-import inspect
+import sys
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any
+
+_CO_COROUTINE = 0x80
 
 
 def guarded(scope: Any, function: Any) -> Any:
@@ -56,6 +63,8 @@ def check_decorated_async(function: Any, decorator: str) -> None:
 
 def check_function(function: Any, decorator: str) -> None:
     """Reject anything that is not a function, and generators, whose body runs only after the call."""
+    import inspect
+
     if not callable(function) or inspect.isclass(function):
         raise TypeError(f"{decorator} decorates functions, not {_name(function)}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -79,6 +88,8 @@ def check_body(body: Any, end: str, runner: str) -> None:
 
 def check_any_body(body: Any) -> None:
     """Reject anything that is not a function, and generators, whose body would not run."""
+    import inspect
+
     if not callable(body):
         raise TypeError(f"body must be a function, but {_name(body)} is not")
     if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
@@ -87,6 +98,8 @@ def check_any_body(body: Any) -> None:
 
 def awaitable(returned: Any) -> Any:
     """Check that the body has returned an awaitable, and return it."""
+    import inspect
+
     if not inspect.isawaitable(returned):
         raise TypeError(f"body must return an awaitable, as an async function does, not {returned!r}")
     return returned
@@ -107,6 +120,12 @@ def _is_async(function: Callable[..., object]) -> bool:
     """Return whether a call of `function` is known to return a coroutine. The function is not called."""
     if isinstance(function, staticmethod):
         function = function.__func__
+    plain = function.__func__ if isinstance(function, MethodType) else function
+    if isinstance(plain, FunctionType) and "inspect" not in sys.modules:
+        # Only `inspect` can mark a function that is not defined with `async def` as asynchronous.
+        return bool(plain.__code__.co_flags & _CO_COROUTINE)
+    import inspect
+
     # For a callable object, the `__call__` of its class decides.
     called = getattr(type(function), "__call__", None)  # noqa: B004
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)

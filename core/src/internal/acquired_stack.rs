@@ -103,7 +103,12 @@ impl<H, S> AcquiredStack<H, S> {
     /// Adds a level. `scope` is the scope that acquired the level, if any, and the place in the
     /// program where the scope was entered.
     pub fn push(&self, owner: OwnerId, acquired: Arc<dyn Acquired>, handle: H, scope: Option<(Site, S)>) {
-        self.lock().push(StackLevel { owner, acquired, releasable: true, handle, scope });
+        let mut levels = self.lock();
+        // Most stacks never have a second level. The first push would otherwise reserve four.
+        if levels.is_empty() {
+            levels.reserve_exact(1);
+        }
+        levels.push(StackLevel { owner, acquired, releasable: true, handle, scope });
     }
 
     /// Passes the handle of the newest releasable level to `get`. If the lock is reentrant,

@@ -24,6 +24,7 @@ mod handoff;
 mod keeping;
 mod machine;
 mod node_name;
+pub(crate) mod rare;
 mod remote_view;
 mod small_map;
 pub(crate) mod wait_graph;

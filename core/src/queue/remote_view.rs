@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::node_name::{Kind, NodeName};
+use super::rare::{Empty, Rare};
 
 /// The nodes of other clients, as seen on this connection. A new listing replaces the whole view.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -13,6 +14,13 @@ pub(super) struct RemoteView {
     listed: Arc<[NodeName]>,
     /// Nodes in the listing that block readers.
     writers: Arc<[NodeName]>,
+    /// Changes since the listing.
+    news: Rare<News>,
+}
+
+/// Changes since a listing, from events and probes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct News {
     /// Nodes that an event or a probe reported as deleted.
     gone: BTreeSet<NodeName>,
     /// Number of nodes at the start of `listed` that are all gone. Queries start after them, so
@@ -32,6 +40,22 @@ pub(super) struct RemoteView {
     found: BTreeSet<NodeName>,
 }
 
+impl Empty for News {
+    const EMPTY: &'static Self = &Self {
+        gone: BTreeSet::new(),
+        passed: 0,
+        writers_passed: 0,
+        vanished: BTreeSet::new(),
+        subtracted: BTreeSet::new(),
+        found: BTreeSet::new(),
+    };
+
+    fn is_unused(&self) -> bool {
+        // The other fields follow from `gone`.
+        self.gone.is_empty() && self.found.is_empty()
+    }
+}
+
 impl RemoteView {
     pub(super) fn new(mut nodes: Vec<NodeName>) -> Self {
         nodes.sort_unstable();
@@ -43,49 +67,59 @@ impl RemoteView {
         Self { listed: nodes.into(), writers, ..Self::default() }
     }
 
+    /// Frees the memory for changes if there are none.
+    pub(super) fn trim(&mut self) {
+        self.news.trim();
+    }
+
     /// Removes a node that is gone. Returns `true` if a new listing is needed, because a reader
     /// might have taken over the node's position in the queue (a downgrade).
     pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
         // Forget the nodes that a probe found, because they might have been deleted since then.
-        self.found.clear();
+        if let Some(news) = self.news.filled() {
+            news.found.clear();
+        }
         if !self.contains(name) {
             return false;
         }
-        self.gone.insert(name.clone());
-        self.passed = pass(&self.listed, &self.gone, self.passed);
-        self.writers_passed = pass(&self.writers, &self.gone, self.writers_passed);
-        self.subtracted.insert(name.clone());
+        let news = &mut *self.news;
+        news.gone.insert(name.clone());
+        news.passed = pass(&self.listed, &news.gone, news.passed);
+        news.writers_passed = pass(&self.writers, &news.gone, news.writers_passed);
+        news.subtracted.insert(name.clone());
         let writer = name.kind() == Kind::Write;
         if writer {
-            self.vanished.insert(name.clone());
+            news.vanished.insert(name.clone());
         }
         writer
     }
 
     /// Notes that a probe has found that these nodes exist.
     pub(super) fn find(&mut self, names: impl IntoIterator<Item = NodeName>) {
-        self.found.extend(names);
+        self.news.found.extend(names);
     }
 
     /// Returns `true` if a probe has found a node since the last event.
     pub(super) fn found(&self, name: &NodeName) -> bool {
-        self.found.contains(name)
+        self.news.found.contains(name)
     }
 
     /// Returns `true` if an event has removed a node since the listing. Then more nodes might be
     /// gone than the view shows.
     pub(super) fn stale(&self) -> bool {
-        !self.subtracted.is_empty()
+        !self.news.subtracted.is_empty()
     }
 
     pub(super) fn stale_before(&self, name: &NodeName) -> bool {
-        self.subtracted.range(..name).next().is_some()
+        self.news.subtracted.range(..name).next().is_some()
     }
 
     /// Records that our node at `name` is known to exist. This confirms that the nodes ahead of it
     /// are gone, but not that nodes behind it are gone.
     pub(super) fn confirm(&mut self, name: &NodeName) {
-        self.subtracted = self.subtracted.split_off(name);
+        if let Some(news) = self.news.filled() {
+            news.subtracted = news.subtracted.split_off(name);
+        }
     }
 
     pub(super) fn blocks(&self, name: &NodeName, kind: Kind) -> bool {
@@ -98,7 +132,7 @@ impl RemoteView {
     }
 
     fn blocks_exclusive(&self, name: &NodeName) -> bool {
-        self.all_before(name).next().is_some() || self.vanished.range(..name).next().is_some()
+        self.all_before(name).next().is_some() || self.news.vanished.range(..name).next().is_some()
     }
 
     /// Returns `true` if there is a writer ahead of the reader at `name`. A deleted writer does not
@@ -108,7 +142,7 @@ impl RemoteView {
     }
 
     pub(super) fn contains(&self, name: &NodeName) -> bool {
-        self.listed.binary_search(name).is_ok() && !self.gone.contains(name)
+        self.listed.binary_search(name).is_ok() && !self.news.gone.contains(name)
     }
 
     pub(super) fn before(&self, name: &NodeName) -> Option<&NodeName> {
@@ -116,24 +150,24 @@ impl RemoteView {
     }
 
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
-        self.present(&self.listed[self.passed..])
+        self.present(&self.listed[self.news.passed..])
     }
 
     /// Returns all nodes that block readers.
     pub(super) fn all_writers(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
-        self.present(&self.writers[self.writers_passed..])
+        self.present(&self.writers[self.news.writers_passed..])
     }
 
     /// Returns the nodes that are known to be before `name`.
     pub(super) fn all_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
-        let end = below(&self.listed, name).max(self.passed);
-        self.present(&self.listed[self.passed..end])
+        let end = below(&self.listed, name).max(self.news.passed);
+        self.present(&self.listed[self.news.passed..end])
     }
 
     /// Returns the nodes before `name` that block readers.
     pub(super) fn writers_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
-        let end = below(&self.writers, name).max(self.writers_passed);
-        self.present(&self.writers[self.writers_passed..end])
+        let end = below(&self.writers, name).max(self.news.writers_passed);
+        self.present(&self.writers[self.news.writers_passed..end])
     }
 
     pub(super) fn all_behind(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
@@ -146,7 +180,7 @@ impl RemoteView {
     }
 
     fn present<'a>(&'a self, nodes: &'a [NodeName]) -> impl DoubleEndedIterator<Item = &'a NodeName> {
-        nodes.iter().filter(|node| !self.gone.contains(*node))
+        nodes.iter().filter(|node| !self.news.gone.contains(*node))
     }
 
     /// Returns `true` if a node blocks a new contender of this kind. Only writers block a reader.
@@ -157,12 +191,12 @@ impl RemoteView {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.listed.len() - self.gone.len()
+        self.listed.len() - self.news.gone.len()
     }
 
     /// Returns the number of nodes before `name`.
     pub(super) fn rank(&self, name: &NodeName) -> usize {
-        below(&self.listed, name) - self.gone.range(..name).count()
+        below(&self.listed, name) - self.news.gone.range(..name).count()
     }
 }
 

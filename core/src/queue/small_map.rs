@@ -221,6 +221,8 @@ impl<K: Ord> Default for SmallSet<K> {
 }
 
 impl<K: Ord> SmallSet<K> {
+    pub(crate) const EMPTY: Self = Self(SmallMap::Few(None));
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

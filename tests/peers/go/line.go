@@ -27,6 +27,8 @@ type command struct {
 	Owners         int        `json:"owners"`
 	Objects        string     `json:"objects"`
 	Rounds         int        `json:"rounds"`
+	First          int        `json:"first"`
+	Count          int        `json:"count"`
 	HoldMs         [2]float64 `json:"hold_ms"`
 }
 

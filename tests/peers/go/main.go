@@ -42,6 +42,8 @@ var (
 	clients named[*client]
 	locks   named[*lock]
 	leases  named[*lock]
+	// unnamed has the locks without a name, which are held until the process ends.
+	unnamed []*lock
 )
 
 func main() {
@@ -102,7 +104,7 @@ func perform(asked command) {
 	}
 	does := map[string]func(command) error{
 		"connect": doConnect, "lock": doLock, "acquire": doAcquire, "release": doRelease,
-		"contend": doContend, "close": doClose,
+		"contend": doContend, "hold": doHold, "close": doClose,
 	}[asked.Cmd]
 	if does == nil {
 		answer(asked, "unsupported", nil)
@@ -160,6 +162,19 @@ func doRelease(asked command) error {
 func doClose(asked command) error {
 	clients.get(asked.Client).close()
 	answer(asked, "closed", nil)
+	return nil
+}
+
+// doHold acquires locks and keeps them. All commands of this kind have the same owner, so they run one after another.
+func doHold(asked command) error {
+	for number := asked.First; number < asked.First+asked.Count; number++ {
+		one := newLock(clients.get(asked.Client), fmt.Sprintf("%s/%d", asked.Path, number))
+		if err := one.Lock.Lock(); err != nil {
+			return err
+		}
+		unnamed = append(unnamed, one)
+	}
+	answer(asked, "done", nil)
 	return nil
 }
 

@@ -337,7 +337,8 @@ impl DirectoryClient {
         let Self { session_context, directory, connection_number, .. } = self;
         let sender = session_context.sender.clone();
         drop(session_context);
-        let changed = watcher.changed();
+        // Boxed, because an async block stores a future that it awaits twice.
+        let changed = Box::pin(watcher.changed());
         async move {
             let event = match changed.await.event_type {
                 EventType::NodeDeleted => Event::Gone(ticket),

@@ -45,6 +45,7 @@ use crate::lease::owner::OwnerId;
 use crate::lease::release::Release;
 use crate::lease::request::AcquireRequest;
 use crate::queue::contender::ContenderInfo;
+use crate::queue::rare::Rare;
 use crate::queue::{
     Action, Event, JoinId, Kind, Naming, NodeName, Outcome, Queue, SmallMap, SmallSet, Ticket, is_kazoos,
 };
@@ -55,19 +56,19 @@ pub(super) struct Directory {
     /// The directory's path from the ensemble's root.
     path: Arc<str>,
     queue: Queue,
-    waiters: Waiters,
+    waiters: Rare<Waiters>,
     holders: Holders,
-    releases: Releases,
+    releases: Rare<Releases>,
     graces: Option<Box<Graces>>,
     /// Set while nodes can be kept without a hold.
     keeping: Option<Box<Keeping>>,
     /// Nodes of waiters that another client has already asked to give up the lock, each with the
     /// version of its data. A waiter is informed when it is granted the lock.
-    revoked: SmallMap<NodeName, i32>,
+    revoked: Rare<SmallMap<NodeName, i32>>,
     watches: DirectoryWatches,
     pauses: RetryBackoff,
     /// Tickets of creates that were sent after a pause. Their listings were sent before the pause.
-    delayed_creates: SmallSet<Ticket>,
+    delayed_creates: Rare<SmallSet<Ticket>>,
     /// State of the pauses before this client creates the lock directory again, after a reaper or
     /// another client has deleted it. `None` for most directories, because this client never
     /// creates them.
@@ -116,14 +117,14 @@ impl Directory {
             watches: DirectoryWatches::new(id, Arc::clone(&path)),
             path,
             queue,
-            waiters: Waiters::default(),
+            waiters: Rare::default(),
             holders: Holders::default(),
-            releases: Releases::default(),
+            releases: Rare::default(),
             graces: None,
             keeping: None,
-            revoked: SmallMap::default(),
-            pauses: RetryBackoff::new(Instant::now()),
-            delayed_creates: SmallSet::default(),
+            revoked: Rare::default(),
+            pauses: RetryBackoff::default(),
+            delayed_creates: Rare::default(),
             parents: None,
             resync: ResyncTimer::new(Instant::now()),
             listed: false,
@@ -153,7 +154,12 @@ impl Directory {
         if self.hides_term_event(&event) {
             return;
         }
-        let was_delayed = matches!(&event, Event::Created(ticket, _) if self.delayed_creates.remove(ticket));
+        let was_delayed = match &event {
+            Event::Created(ticket, _) => {
+                self.delayed_creates.filled().is_some_and(|delayed| delayed.remove(ticket))
+            }
+            _ => false,
+        };
         self.queue.handle(event);
         if was_delayed {
             // Only a listing sent after the create shows all nodes that are ahead of the new one
@@ -317,7 +323,9 @@ impl Directory {
         // The hold was lost earlier, so there is nothing to release. Dropping `release` completes
         // the program's call.
         let Some(holder) = self.holders.remove(node) else {
-            self.releases.late_release(node, &release);
+            if let Some(releases) = self.releases.filled() {
+                releases.late_release(node, &release);
+            }
             return self.end_grace(node, timers);
         };
         holder.cancel_alarms(node, timers);
@@ -328,11 +336,15 @@ impl Directory {
 
     /// Stops the wait of a caller that released a hold.
     pub(super) fn stop_waiting(&mut self, node: &NodeName) {
-        self.releases.stop_waiting(node);
+        if let Some(releases) = self.releases.filled() {
+            releases.stop_waiting(node);
+        }
     }
 
     pub(super) fn delete_answered(&mut self, ticket: Ticket, missing: bool) {
-        self.releases.delete_answered(ticket, missing);
+        if let Some(releases) = self.releases.filled() {
+            releases.delete_answered(ticket, missing);
+        }
     }
 
     pub(super) fn watch_hold(&mut self, node: &NodeName) {
@@ -455,12 +467,21 @@ impl Directory {
             self.waiters.note_contended(&self.queue);
         }
         self.watches.flush(connection, timers, self.queue.has_waiters());
+        self.trim();
         if self.queue.awaits_permits() {
             // All attempts in a directory share its holds.
             if let Some(attempt) = self.waiters.attempts().next() {
                 attempt.holds.permit_state().waiting.notify_waiters();
             }
         }
+    }
+
+    /// Frees the memory of collections that are empty.
+    fn trim(&mut self) {
+        self.waiters.trim();
+        self.releases.trim();
+        self.revoked.trim();
+        self.delayed_creates.trim();
     }
 
     #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, AlarmKey, Timers};
 use crate::error::loss_reason::LossReason;
 use crate::lease::release::{LateLossReporter, Release};
+use crate::queue::rare::Empty;
 use crate::queue::{NodeName, SmallMap, Ticket};
 
 /// A hold that was released and whose node still exists.
@@ -29,6 +30,15 @@ pub(in crate::driver) struct Releases {
     /// Nodes of lost holds whose notice of release is still in the inbox, each with the reason for
     /// the loss.
     lost: SmallMap<NodeName, LossReason>,
+}
+
+impl Empty for Releases {
+    const EMPTY: &'static Self =
+        &Self { by_node: SmallMap::Few(None), first_deletes: SmallMap::Few(None), lost: SmallMap::Few(None) };
+
+    fn is_unused(&self) -> bool {
+        self.by_node.is_empty() && self.first_deletes.is_empty() && self.lost.is_empty()
+    }
 }
 
 impl Releases {

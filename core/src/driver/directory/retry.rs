@@ -8,8 +8,11 @@ use tokio::time::Instant;
 use crate::queue::Event;
 use crate::runtime::backoff::Backoff;
 
-/// The retry pauses of one directory.
-pub(in crate::driver) struct RetryBackoff {
+/// The retry pauses of one directory. Boxed, because most directories have lost no request.
+#[derive(Default)]
+pub(in crate::driver) struct RetryBackoff(Option<Box<Losses>>);
+
+struct Losses {
     /// The lost requests by kind. A request that succeeds removes the entry of its kind. The kinds
     /// are separate because, for example, a successful listing does not show that a create would
     /// succeed.
@@ -27,14 +30,11 @@ struct LostRequests {
 }
 
 impl RetryBackoff {
-    pub(in crate::driver) fn new(now: Instant) -> Self {
-        Self { lost: HashMap::new(), until: now }
-    }
-
     /// Forgets the losses of this kind of request if the event reports a success.
     pub(in crate::driver) fn on_event(&mut self, event: &Event) {
-        if event.is_outcome() && !event.is_lost() && !self.lost.is_empty() {
-            self.lost.remove(&std::mem::discriminant(event));
+        let Some(losses) = &mut self.0 else { return };
+        if event.is_outcome() && !event.is_lost() {
+            losses.lost.remove(&std::mem::discriminant(event));
         }
     }
 
@@ -59,8 +59,9 @@ impl RetryBackoff {
             return None;
         }
         let kind = std::mem::discriminant(event);
-        let first = !self.lost.contains_key(&kind);
-        let losses = self.lost.entry(kind).or_default();
+        let all = self.0.get_or_insert_with(|| Box::new(Losses { lost: HashMap::new(), until: now }));
+        let first = !all.lost.contains_key(&kind);
+        let losses = all.lost.entry(kind).or_default();
         if !connected {
             if first {
                 losses.connection_number = Some(connection_number);
@@ -69,10 +70,10 @@ impl RetryBackoff {
                 return None;
             }
         }
-        if self.until <= now {
-            self.until = now + losses.backoff.pause();
+        if all.until <= now {
+            all.until = now + losses.backoff.pause();
         }
-        Some(self.until)
+        Some(all.until)
     }
 }
 
@@ -91,7 +92,7 @@ mod tests {
     /// loss. In between, only requests of another kind succeed.
     fn pauses(event: &Event, connected: bool, count: usize) -> Vec<Option<Duration>> {
         let mut now = Instant::now();
-        let mut pauses = RetryBackoff::new(now);
+        let mut pauses = RetryBackoff::default();
         let mut connection_number = 0;
         let mut lose = || {
             connection_number += u64::from(!connected);
@@ -123,7 +124,7 @@ mod tests {
     #[test]
     fn success_forgets_the_failures_of_its_kind() {
         let now = Instant::now();
-        let mut pauses = RetryBackoff::new(now);
+        let mut pauses = RetryBackoff::default();
         assert_eq!(pauses.after(&CREATE, 1, false, now), None);
         pauses.on_event(&Event::Listed(TICKET, Outcome::NoNode));
         assert!(pauses.after(&CREATE, 2, false, now).is_some());
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn what_was_lost_with_one_connection_is_repeated_together() {
         let now = Instant::now();
-        let mut pauses = RetryBackoff::new(now);
+        let mut pauses = RetryBackoff::default();
         for _ in 0..3 {
             assert_eq!(pauses.after(&CREATE, 1, false, now), None);
         }
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn what_was_in_flight_together_pauses_together() {
         let now = Instant::now();
-        let mut pauses = RetryBackoff::new(now);
+        let mut pauses = RetryBackoff::default();
         assert_eq!(pauses.after(&CREATE, 1, true, now), pauses.after(&LISTING, 1, true, now));
     }
 }

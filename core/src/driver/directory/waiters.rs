@@ -14,6 +14,7 @@ use super::pacing::Pacing;
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::{AlarmKey, RareAlarms};
 use crate::lease::owner::OwnerId;
+use crate::queue::rare::Empty;
 use crate::queue::{Intent, JoinId, Kind, Queue, SmallMap, SmallSet};
 
 /// An attempt that waits for the lock.
@@ -71,6 +72,20 @@ pub(in crate::driver) struct Waiters {
     newcomers: SmallSet<JoinId>,
     /// The waiters to which a holder can hand the lock. Most locks have none.
     cohort: Option<Box<Cohort>>,
+}
+
+impl Empty for Waiters {
+    const EMPTY: &'static Self = &Self {
+        all: SmallMap::Few(None),
+        lines: SmallMap::Few(None),
+        newcomers: SmallSet::EMPTY,
+        cohort: None,
+    };
+
+    fn is_unused(&self) -> bool {
+        let Self { all, lines, newcomers, cohort } = self;
+        all.is_empty() && lines.is_empty() && newcomers.is_empty() && cohort.is_none()
+    }
 }
 
 impl Waiters {

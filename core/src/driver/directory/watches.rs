@@ -12,6 +12,7 @@ use crate::driver::mailbox::DirectoryId;
 use crate::driver::timers::{Alarm, Timers};
 use crate::error::escape::Escaped;
 use crate::queue::contender::NodeSnapshot;
+use crate::queue::rare::Rare;
 use crate::queue::{NodeName, SmallMap, Ticket};
 use crate::session::watch_budget::Reserved;
 
@@ -33,7 +34,7 @@ pub(in crate::driver) struct DirectoryWatches {
     path: Arc<str>,
     set: SmallMap<Ticket, ActiveWatch>,
     /// The watches that do not fit in the session's watch budget.
-    parked: SmallMap<Ticket, (NodeName, bool)>,
+    parked: Rare<SmallMap<Ticket, (NodeName, bool)>>,
     /// Ticket of a listing whose watch did not fit in the watch budget. The listing was sent
     /// without it.
     parked_listing: Option<Ticket>,
@@ -43,7 +44,7 @@ pub(in crate::driver) struct DirectoryWatches {
 
 impl DirectoryWatches {
     pub(in crate::driver) fn new(directory: DirectoryId, path: Arc<str>) -> Self {
-        let (set, parked) = (SmallMap::default(), SmallMap::default());
+        let (set, parked) = (SmallMap::default(), Rare::default());
         Self { directory, path, set, parked, parked_listing: None, polling: false }
     }
 
@@ -102,7 +103,9 @@ impl DirectoryWatches {
 
     /// Removes a watch.
     pub(in crate::driver) fn unset(&mut self, ticket: Ticket) {
-        self.parked.remove(&ticket);
+        if let Some(parked) = self.parked.filled() {
+            parked.remove(&ticket);
+        }
         self.parked_listing.take_if(|parked| *parked == ticket);
         if let Some(watch) = self.set.get(&ticket) {
             watch.task.abort();
@@ -118,7 +121,7 @@ impl DirectoryWatches {
     /// Forgets all watches, which end with the session.
     pub(in crate::driver) fn forget(&mut self) {
         self.set.clear();
-        self.parked.clear();
+        self.parked = Rare::default();
         self.parked_listing = None;
     }
 
@@ -141,6 +144,7 @@ impl DirectoryWatches {
             self.parked.remove(&ticket);
             self.set(ticket, name, ours, connection);
         }
+        self.parked.trim();
         let parked = !self.parked.is_empty() || self.parked_listing.is_some();
         if parked && waits && !self.polling {
             self.polling = true;

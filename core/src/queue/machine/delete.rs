@@ -7,6 +7,7 @@ use super::Queue;
 use crate::queue::action::Action;
 use crate::queue::event::{Outcome, Ticket};
 use crate::queue::node_name::NodeName;
+use crate::queue::rare::Empty;
 use crate::queue::small_map::{SmallMap, SmallSet};
 
 impl Queue {
@@ -35,7 +36,8 @@ impl Queue {
     }
 
     pub(super) fn send_deletes(&mut self) {
-        for name in self.deletes.take_unsent() {
+        let unsent = self.deletes.filled().map(PendingDeletes::take_unsent).unwrap_or_default();
+        for name in unsent {
             let ticket = self.ticket();
             self.deletes.send(ticket, name.clone());
             self.actions.push_back(Action::Delete(ticket, name));
@@ -43,7 +45,7 @@ impl Queue {
     }
 
     pub(super) fn deleted(&mut self, ticket: Ticket, outcome: &Outcome<()>) {
-        let Some(name) = self.deletes.answered(ticket) else { return };
+        let Some(name) = self.deletes.filled().and_then(|deletes| deletes.answered(ticket)) else { return };
         match outcome {
             Outcome::Lost => self.deletes.retry(name),
             // The caller that released the lock stops waiting. The node still blocks all other
@@ -63,7 +65,9 @@ impl Queue {
     }
 
     pub(super) fn retry_refused_deletes(&mut self) {
-        self.deletes.retry_refused();
+        if let Some(deletes) = self.deletes.filled() {
+            deletes.retry_refused();
+        }
     }
 }
 
@@ -139,6 +143,15 @@ impl PendingDeletes {
     pub(super) fn take_released(&mut self) -> impl Iterator<Item = NodeName> + use<> {
         let all = std::mem::take(self).all.into_iter();
         all.filter(|(_, delete)| delete.released).map(|(name, _)| name)
+    }
+}
+
+impl Empty for PendingDeletes {
+    const EMPTY: &'static Self =
+        &Self { all: SmallMap::Few(None), unsent: SmallSet::EMPTY, sent: SmallMap::Few(None) };
+
+    fn is_unused(&self) -> bool {
+        self.all.is_empty() && self.unsent.is_empty() && self.sent.is_empty()
     }
 }
 

@@ -93,6 +93,7 @@ use self::watches::WatchTable;
 use crate::queue::action::Action;
 use crate::queue::event::{Event, Ticket};
 use crate::queue::node_name::{NodeName, NodeNamer};
+use crate::queue::rare::Rare;
 use crate::queue::remote_view::RemoteView;
 
 /// The queue of one lock directory as one client sees it.
@@ -108,7 +109,7 @@ pub struct Queue {
     entries: Entries,
     /// Our nodes that must be deleted. They do not block our own waiters, because our contenders no
     /// longer use them (rule 4).
-    deletes: PendingDeletes,
+    deletes: Rare<PendingDeletes>,
     /// The contenders of other clients. `None` until the first listing on this connection (rule
     /// 10).
     view: Option<RemoteView>,
@@ -273,6 +274,11 @@ impl Queue {
         if next.is_none() {
             // Free the memory: most queues have nothing to do for a long time.
             self.actions = VecDeque::new();
+            self.entries.trim();
+            self.deletes.trim();
+            if let Some(view) = &mut self.view {
+                view.trim();
+            }
         }
         next
     }

@@ -254,6 +254,8 @@ public final class CuratorWorker {
     private final Map<String, InterProcessReadWriteLock> readWrites = new ConcurrentHashMap<>();
     private final Map<String, ExecutorService> owners = new ConcurrentHashMap<>();
     private final Map<JsonPrimitive, Future<?>> pending = new ConcurrentHashMap<>();
+    /** Locks without a name, which are held until the process ends. Only used by the thread that holds them. */
+    private final List<InterProcessMutex> unnamed = new ArrayList<>();
 
     public static void main(String[] args) throws IOException {
         new CuratorWorker().run();
@@ -345,6 +347,9 @@ public final class CuratorWorker {
                 break;
             case "contend":
                 contend(command);
+                break;
+            case "hold":
+                hold(command);
                 break;
             case "cycles":
                 cycles(command);
@@ -557,6 +562,17 @@ public final class CuratorWorker {
         JsonObject released = event("released", now());
         released.addProperty("t0", started);
         answer(command, released);
+    }
+
+    private void hold(JsonObject command) throws Exception {
+        int first = command.get("first").getAsInt();
+        for (int number = first; number < first + command.get("count").getAsInt(); number++) {
+            InterProcessMutex mutex =
+                    new InterProcessMutex(clients.get(text(command, "client")), text(command, "path") + "/" + number);
+            mutex.acquire();
+            unnamed.add(mutex);
+        }
+        answer(command, event("done", now()));
     }
 
     private void contend(JsonObject command) throws Exception {

@@ -94,6 +94,13 @@ pub(crate) enum Command {
         owner: String,
     },
     Contend(Contend),
+    Hold {
+        client: String,
+        path: String,
+        first: usize,
+        count: usize,
+        owner: String,
+    },
     Once(Once),
     Cycles {
         lock: String,

@@ -34,6 +34,8 @@ pub(crate) struct World {
     leases: RefCell<HashMap<String, Vec<Rc<Lease>>>>,
     owners: RefCell<HashMap<String, (Owner, mpsc::UnboundedSender<Job>)>>,
     pending: RefCell<HashMap<String, oneshot::Sender<()>>>,
+    /// Locks without a name, which are held until the process ends.
+    held: RefCell<Vec<(zklock::Mutex, Lease)>>,
 }
 
 impl World {
@@ -47,6 +49,7 @@ impl World {
             | Command::Enter { owner, .. }
             | Command::Leave { owner, .. }
             | Command::Cycles { owner, .. }
+            | Command::Hold { owner, .. }
             | Command::Once(Once { owner, .. }) => Some(owner.clone()),
             Command::Release { owner, .. } => owner.clone(),
             _ => None,
@@ -257,6 +260,15 @@ impl World {
                     }
                 });
                 Ok(json!({"event": "listening"}))
+            }
+            Command::Hold { client, path, first, count, owner } => {
+                let (client, owner) = (self.client(&client)?, self.owner(&owner).0);
+                for number in first..first + count {
+                    let lock = zklock::Mutex::new(&client, &format!("{path}/{number}"))?;
+                    let lease = lock.acquire_as(&owner, Timeout::Forever).await?;
+                    self.held.borrow_mut().push((lock, lease));
+                }
+                Ok(json!({"event": "done"}))
             }
             Command::Once(once) => {
                 let client = self.client(&once.client)?;

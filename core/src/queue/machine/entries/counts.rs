@@ -25,7 +25,7 @@ impl From<Kind> for Class {
 /// Number of contenders in each class that satisfy a condition. It is updated whenever a contender
 /// changes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::queue::machine) struct ClassCounts([usize; 3]);
+pub(in crate::queue::machine) struct ClassCounts([u32; 3]);
 
 impl ClassCounts {
     pub(in crate::queue::machine) fn update(
@@ -43,11 +43,11 @@ impl ClassCounts {
     }
 
     pub(in crate::queue::machine) fn of(&self, class: Class) -> usize {
-        self.0[class as usize]
+        self.0[class as usize] as usize
     }
 
     pub(in crate::queue::machine) fn all(&self) -> usize {
-        self.0.iter().sum()
+        self.0.iter().map(|count| *count as usize).sum()
     }
 
     pub(in crate::queue::machine) fn conflicts(&self, kind: Kind) -> bool {

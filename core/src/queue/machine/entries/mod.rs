@@ -13,6 +13,7 @@ use self::order::LocalOrder;
 use super::entry::{Entry, EntryStage};
 use crate::queue::event::{Intent, JoinId, Ticket};
 use crate::queue::node_name::{Kind, NodeName};
+use crate::queue::rare::{Empty, Rare};
 use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// The contenders.
@@ -25,9 +26,22 @@ pub(super) struct Entries {
     all: SmallMap<JoinId, Entry>,
     line: LocalOrder,
     idle: SmallSet<JoinId>,
-    looking: SmallSet<JoinId>,
     /// Contenders with a create or a Stat request in progress, by the ticket of that request.
     asked: SmallSet<(Ticket, JoinId)>,
+    /// Contenders that hold the lock.
+    holding: ClassCounts,
+    /// Counts of the contenders that are neither leaving nor in the stage `Looking`.
+    staying: ClassCounts,
+    /// Counts of the contenders that wait in the queue or create their node, unless they are
+    /// leaving.
+    queueing: ClassCounts,
+    rare: Rare<RareIndexes>,
+}
+
+/// Indexes that are empty for most locks.
+#[derive(Clone, Debug, Default)]
+struct RareIndexes {
+    looking: SmallSet<JoinId>,
     /// Contenders that have a node in the queue but must not wait, e.g. with `Intent::Try`.
     trying: SmallSet<JoinId>,
     /// Readers that take over the position of a writer of the same owner (a downgrade) and do not
@@ -35,18 +49,28 @@ pub(super) struct Entries {
     downgrading: SmallSet<JoinId>,
     /// Contenders that hold the lock and are leaving.
     departing: SmallSet<JoinId>,
-    /// Contenders that hold the lock.
-    holding: ClassCounts,
-    /// Counts of the contenders that are neither leaving nor in the stage `Looking`.
-    staying: ClassCounts,
     /// Contenders that wait for a permit and are not leaving, each with the semaphore's number of
     /// permits.
     wanting: SmallSet<(u32, JoinId)>,
     /// Contenders that wait for a permit, if a listing has shown their node.
     awaiting: SmallSet<JoinId>,
-    /// Counts of the contenders that wait in the queue or create their node, unless they are
-    /// leaving.
-    queueing: ClassCounts,
+}
+
+impl Empty for RareIndexes {
+    const EMPTY: &'static Self = &Self {
+        looking: SmallSet::EMPTY,
+        trying: SmallSet::EMPTY,
+        downgrading: SmallSet::EMPTY,
+        departing: SmallSet::EMPTY,
+        wanting: SmallSet::EMPTY,
+        awaiting: SmallSet::EMPTY,
+    };
+
+    fn is_unused(&self) -> bool {
+        let Self { looking, trying, downgrading, departing, wanting, awaiting } = self;
+        let joins = [looking, trying, downgrading, departing, awaiting];
+        joins.into_iter().all(SmallSet::is_empty) && wanting.is_empty()
+    }
 }
 
 impl Entries {
@@ -81,33 +105,64 @@ impl Entries {
     fn index(&mut self, id: JoinId, before: Option<&Entry>, after: Option<&Entry>) {
         let queued = |join: &Entry| matches!(join.stage, EntryStage::Queued(_));
         self.line.index(id, before, after);
-        update(&mut self.idle, before, after, |join| (join.stage == EntryStage::Idle).then_some(id));
-        update(&mut self.looking, before, after, |join| match join.stage {
-            EntryStage::Looking(_) => Some(id),
-            _ => None,
-        });
-        update(&mut self.asked, before, after, |join| match join.stage {
-            EntryStage::Creating(ticket) | EntryStage::Verifying(ticket, _) => Some((ticket, id)),
-            _ => None,
-        });
-        update(&mut self.trying, before, after, |join| {
-            (join.intent.only_tries() && queued(join)).then_some(id)
-        });
-        update(&mut self.downgrading, before, after, |join| {
-            (matches!(join.intent, Intent::Downgrade { .. }) && !join.is_held()).then_some(id)
-        });
-        update(&mut self.departing, before, after, |join| (join.is_held() && join.leaving).then_some(id));
+        update(|| &mut self.idle, before, after, |join| (join.stage == EntryStage::Idle).then_some(id));
+        update(
+            || &mut self.rare.looking,
+            before,
+            after,
+            |join| match join.stage {
+                EntryStage::Looking(_) => Some(id),
+                _ => None,
+            },
+        );
+        update(
+            || &mut self.asked,
+            before,
+            after,
+            |join| match join.stage {
+                EntryStage::Creating(ticket) | EntryStage::Verifying(ticket, _) => Some((ticket, id)),
+                _ => None,
+            },
+        );
+        update(
+            || &mut self.rare.trying,
+            before,
+            after,
+            |join| (join.intent.only_tries() && queued(join)).then_some(id),
+        );
+        update(
+            || &mut self.rare.downgrading,
+            before,
+            after,
+            |join| (matches!(join.intent, Intent::Downgrade { .. }) && !join.is_held()).then_some(id),
+        );
+        update(
+            || &mut self.rare.departing,
+            before,
+            after,
+            |join| (join.is_held() && join.leaving).then_some(id),
+        );
         self.holding.update(before, after, Entry::is_held);
         self.staying
             .update(before, after, |join| !join.leaving && !matches!(join.stage, EntryStage::Looking(_)));
-        update(&mut self.wanting, before, after, |join| match join.kind {
-            Kind::Permit(permits) if !join.leaving && !join.is_held() => Some((permits, id)),
-            _ => None,
-        });
-        update(&mut self.awaiting, before, after, |join| match (&join.stage, join.kind) {
-            (EntryStage::Queued(place), Kind::Permit(_)) if place.confirmed => Some(id),
-            _ => None,
-        });
+        update(
+            || &mut self.rare.wanting,
+            before,
+            after,
+            |join| match join.kind {
+                Kind::Permit(permits) if !join.leaving && !join.is_held() => Some((permits, id)),
+                _ => None,
+            },
+        );
+        update(
+            || &mut self.rare.awaiting,
+            before,
+            after,
+            |join| match (&join.stage, join.kind) {
+                (EntryStage::Queued(place), Kind::Permit(_)) if place.confirmed => Some(id),
+                _ => None,
+            },
+        );
         self.queueing.update(before, after, |join| {
             matches!(join.stage, EntryStage::Creating(_) | EntryStage::Queued(_)) && !join.leaving
         });
@@ -115,6 +170,12 @@ impl Entries {
 
     pub(super) fn line(&self) -> &LocalOrder {
         &self.line
+    }
+
+    /// Frees the memory of indexes that are empty.
+    pub(super) fn trim(&mut self) {
+        self.line.trim();
+        self.rare.trim();
     }
 
     pub(super) fn take_moved(&mut self) -> SmallSet<NodeName> {
@@ -126,23 +187,23 @@ impl Entries {
     }
 
     pub(super) fn looking(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
-        self.with_ids(&self.looking)
+        self.with_ids(&self.rare.looking)
     }
 
     pub(super) fn trying(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
-        self.with_ids(&self.trying)
+        self.with_ids(&self.rare.trying)
     }
 
     pub(super) fn downgrading(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
-        self.with_ids(&self.downgrading)
+        self.with_ids(&self.rare.downgrading)
     }
 
     pub(super) fn departing(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
-        self.with_ids(&self.departing)
+        self.with_ids(&self.rare.departing)
     }
 
     pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
-        self.awaiting.iter().copied()
+        self.rare.awaiting.iter().copied()
     }
 
     fn with_ids<'a>(&'a self, ids: &'a SmallSet<JoinId>) -> impl Iterator<Item = (JoinId, &'a Entry)> {
@@ -178,7 +239,7 @@ impl Entries {
 
     /// Returns the lowest number of permits among the waiters.
     pub(super) fn permits(&self) -> Option<usize> {
-        self.wanting.first().map(|(permits, _)| *permits as usize)
+        self.rare.wanting.first().map(|(permits, _)| *permits as usize)
     }
 
     /// Returns `true` if a contender asks for a permit or holds one.
@@ -211,16 +272,17 @@ impl Hash for Entries {
     }
 }
 
-/// Replaces a contender's old key in an index with its new one.
+/// Replaces a contender's old key in an index with its new one. `keys` returns the index.
 #[inline]
-pub(in crate::queue::machine) fn update<K: Ord>(
-    keys: &mut SmallSet<K>,
+pub(in crate::queue::machine) fn update<'a, K: Ord + 'a>(
+    keys: impl FnOnce() -> &'a mut SmallSet<K>,
     before: Option<&Entry>,
     after: Option<&Entry>,
     key: impl Fn(&Entry) -> Option<K>,
 ) {
     let (before, after) = (before.and_then(&key), after.and_then(&key));
     if before != after {
+        let keys = keys();
         if let Some(before) = before {
             keys.remove(&before);
         }

@@ -8,6 +8,7 @@ use super::update;
 use crate::queue::event::JoinId;
 use crate::queue::machine::entry::{Entry, EntryStage};
 use crate::queue::node_name::{Kind, NodeName};
+use crate::queue::rare::{Empty, Rare};
 use crate::queue::small_map::{SmallMap, SmallSet};
 
 /// Our nodes in the order of the queue, derived from the contenders.
@@ -17,16 +18,31 @@ pub(in crate::queue::machine) struct LocalOrder {
     ranks: Ranks,
     /// Nodes that conflict with readers.
     writers: SmallSet<NodeName>,
+    /// Nodes that have been held for long enough to be watched.
+    long_held: SmallSet<NodeName>,
+    /// Nodes of contenders that have changed since the last call of `take_moved`.
+    moved: SmallSet<NodeName>,
+    waiting: Rare<WaitingNodes>,
+}
+
+/// Nodes of waiters. Most locks that a client holds have none.
+#[derive(Clone, Debug, Default)]
+struct WaitingNodes {
     /// Nodes of waiters that a listing on this connection has shown.
     ready: SmallSet<NodeName>,
     /// The nodes in `ready` whose contenders want an exclusive hold.
     ready_alone: SmallSet<NodeName>,
     /// Nodes of waiters that no listing on this connection has shown.
     unseen: SmallSet<NodeName>,
-    /// Nodes that have been held for long enough to be watched.
-    long_held: SmallSet<NodeName>,
-    /// Nodes of contenders that have changed since the last call of `take_moved`.
-    moved: SmallSet<NodeName>,
+}
+
+impl Empty for WaitingNodes {
+    const EMPTY: &'static Self =
+        &Self { ready: SmallSet::EMPTY, ready_alone: SmallSet::EMPTY, unseen: SmallSet::EMPTY };
+
+    fn is_unused(&self) -> bool {
+        self.ready.is_empty() && self.ready_alone.is_empty() && self.unseen.is_empty()
+    }
 }
 
 impl LocalOrder {
@@ -48,27 +64,55 @@ impl LocalOrder {
                 self.ranks.insert(name.sequence());
             }
         }
-        update(&mut self.writers, before, after, |join| {
-            join.node().filter(|name| name.kind() != Kind::Read).cloned()
-        });
-        update(&mut self.ready, before, after, |join| match &join.stage {
-            EntryStage::Queued(place) if place.confirmed => Some(place.name.clone()),
-            _ => None,
-        });
-        update(&mut self.ready_alone, before, after, |join| match &join.stage {
-            EntryStage::Queued(place) if place.confirmed && place.name.kind() != Kind::Read => {
-                Some(place.name.clone())
-            }
-            _ => None,
-        });
-        update(&mut self.unseen, before, after, |join| match &join.stage {
-            EntryStage::Queued(place) if !place.confirmed => Some(place.name.clone()),
-            _ => None,
-        });
-        update(&mut self.long_held, before, after, |join| match &join.stage {
-            EntryStage::Held(place) if place.confirmed => Some(place.name.clone()),
-            _ => None,
-        });
+        update(
+            || &mut self.writers,
+            before,
+            after,
+            |join| join.node().filter(|name| name.kind() != Kind::Read).cloned(),
+        );
+        update(
+            || &mut self.waiting.ready,
+            before,
+            after,
+            |join| match &join.stage {
+                EntryStage::Queued(place) if place.confirmed => Some(place.name.clone()),
+                _ => None,
+            },
+        );
+        update(
+            || &mut self.waiting.ready_alone,
+            before,
+            after,
+            |join| match &join.stage {
+                EntryStage::Queued(place) if place.confirmed && place.name.kind() != Kind::Read => {
+                    Some(place.name.clone())
+                }
+                _ => None,
+            },
+        );
+        update(
+            || &mut self.waiting.unseen,
+            before,
+            after,
+            |join| match &join.stage {
+                EntryStage::Queued(place) if !place.confirmed => Some(place.name.clone()),
+                _ => None,
+            },
+        );
+        update(
+            || &mut self.long_held,
+            before,
+            after,
+            |join| match &join.stage {
+                EntryStage::Held(place) if place.confirmed => Some(place.name.clone()),
+                _ => None,
+            },
+        );
+    }
+
+    /// Frees the memory of the sets of waiters' nodes if they are empty.
+    pub(in crate::queue::machine) fn trim(&mut self) {
+        self.waiting.trim();
     }
 
     pub(in crate::queue::machine) fn take_moved(&mut self) -> SmallSet<NodeName> {
@@ -80,15 +124,15 @@ impl LocalOrder {
     }
 
     pub(in crate::queue::machine) fn ready(&self) -> &SmallSet<NodeName> {
-        &self.ready
+        &self.waiting.ready
     }
 
     /// Returns our first node that no listing on this connection has shown, if fewer than `few`
     /// waiters are ahead of it. Only waiters that want an exclusive hold and that a listing has
     /// shown count.
     pub(in crate::queue::machine) fn unseen_behind_fewer_than(&self, few: usize) -> Option<&NodeName> {
-        let first = self.unseen.first()?;
-        self.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
+        let first = self.waiting.unseen.first()?;
+        self.waiting.ready_alone.range(..first).nth(few - 1).is_none().then_some(first)
     }
 
     pub(in crate::queue::machine) fn long_held(&self) -> &SmallSet<NodeName> {

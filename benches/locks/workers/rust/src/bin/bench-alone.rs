@@ -1,7 +1,6 @@
 //! The client alone, as a worker of `tests/worker-protocol.md`, for `make bench-cost`. Instead of a
 //! lock it creates an ephemeral node, and it implements only the commands of that benchmark.
 
-use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
 use std::pin::Pin;
 use std::thread;
@@ -28,7 +27,6 @@ impl Spawn for OnRuntime {
 #[derive(Default)]
 struct Worker {
     client: Option<Client>,
-    paths: HashMap<String, String>,
 }
 
 impl Worker {
@@ -41,20 +39,17 @@ impl Worker {
                 self.client = Some(connector.connect(text("hosts")).await?);
                 Ok("connected")
             }
-            "lock" => {
-                self.paths.insert(text("lock").to_owned(), text("path").to_owned());
-                Ok("ready")
-            }
-            "acquire" => {
-                let path = self.paths.remove(text("lock")).unwrap_or_default();
+            "hold" => {
                 let client = self.client.as_ref().ok_or(Error::ClientClosed)?;
-                let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-                match client.mkdir(parent, &DIRECTORY).await {
+                let number = |field: &str| command[field].as_u64().unwrap_or_default();
+                match client.mkdir(text("path"), &DIRECTORY).await {
                     Ok(()) | Err(Error::NodeExists) => {}
                     Err(error) => return Err(error),
                 }
-                client.create(&path, b"", &NODE).await?;
-                Ok("acquired")
+                for each in number("first")..number("first") + number("count") {
+                    client.create(&format!("{}/{each}", text("path")), b"", &NODE).await?;
+                }
+                Ok("done")
             }
             _ => Ok("unsupported"),
         }
