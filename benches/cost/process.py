@@ -18,6 +18,8 @@ class Size:
     rss_kib: int
     # Resident memory, in which each shared page counts only in part.
     pss_kib: int
+    # Resident memory that is not the content of a file: neither program code nor read-only data.
+    anonymous_kib: int
     threads: int
     files: int
 
@@ -38,7 +40,7 @@ def size(pid: int) -> Size:
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     pss = next(int(line.split()[1]) for line in rollup if line.startswith("Pss:"))
     files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    return Size(status(pid, "VmRSS"), pss, status(pid, "Threads"), files)
+    return Size(status(pid, "VmRSS"), pss, status(pid, "RssAnon"), status(pid, "Threads"), files)
 
 
 def activity(pid: int) -> Activity:

@@ -40,11 +40,12 @@ def _cell(value: float | None, digits: int = 0) -> str:
 
 def idle(told: Json) -> str:
     """Return a table of the costs of a connected client."""
-    columns = ("RSS, MB", "PSS, MB", "threads", "file descriptors", "wake-ups", "processor, ms")
+    memory = ("RSS, MB", "PSS, MB", "anonymous, MB")
+    columns = (*memory, "threads", "file descriptors", "wake-ups", "processor, ms")
     lines = heading((*columns, "import, ms", "package, MB"))
     for name, states in told["states"].items():
         base, now = states["process"], states["idle"]
-        grown = [(now[one] - base[one]) / 1024 for one in ("rss_kib", "pss_kib")]
+        grown = [(now[one] - base[one]) / 1024 for one in ("rss_kib", "pss_kib", "anonymous_kib")]
         counts = [now[one] - base[one] for one in ("threads", "files")]
         wakes = now["wakes"] - base["wakes"]
         spent = (now["processor_us"] - base["processor_us"]) / 1e3

@@ -55,6 +55,7 @@ def state(mib: float, wakes: float = 0, threads: int = 1) -> Json:
     return {
         "rss_kib": kib,
         "pss_kib": kib // 2,
+        "anonymous_kib": kib // 4,
         "threads": threads,
         "files": 3 * threads,
         "wakes": wakes,
@@ -98,7 +99,7 @@ def test_a_lock_costs_the_growth_between_the_two_largest_counts(told: Json) -> N
 def test_the_costs_of_a_client_are_differences_to_the_process(told: Json) -> None:
     found = cells(idle(told), "zklock, Rust")
     # 2 MiB are 2.1 MB.
-    assert found == ["2.1", "1.0", "1", "3", "20", "2.0", "12", "3.2"]
+    assert found == ["2.1", "1.0", "0.5", "1", "3", "20", "2.0", "12", "3.2"]
     assert cells(idle(told), "the client alone")[-2:] == ["", ""], "no package was measured"
 
 
@@ -135,6 +136,7 @@ def test_the_operating_system_reports_memory_threads_and_wake_ups() -> None:
             child.kill()
     assert found.rss_kib > 32 * MIB
     assert 32 * MIB < found.pss_kib <= found.rss_kib
+    assert 32 * MIB < found.anonymous_kib < found.rss_kib
     assert found.threads == 1
     assert found.files >= 3
     assert 5 <= spent["wakes"] <= 40
