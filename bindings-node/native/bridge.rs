@@ -14,9 +14,10 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use napi::bindgen_prelude::{Function, FunctionRef, ToNapiValue, Unknown};
-use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
-use napi::{Env, Status};
+use napi::bindgen_prelude::{Function, FunctionRef, JsValuesTupleIntoVec, ToNapiValue, Unknown};
+use napi::sys::{napi_env, napi_value};
+use napi::threadsafe_function::{ThreadsafeCallContext, ThreadsafeFunction, ThreadsafeFunctionCallMode};
+use napi::{Env, JsValue, Status};
 use napi_derive::napi;
 use zklock::internal::{self, Operation, same_thread};
 use zklock::{Client, ClientState};
@@ -28,13 +29,17 @@ const CLOSING: Duration = Duration::from_secs(1);
 
 /// Notifies the JavaScript thread that outcomes have arrived. This handle is weak: it does not keep
 /// the process alive, because the TypeScript part decides when the process can exit.
-pub struct Wake(ThreadsafeFunction<(), (), (), Status, false, true>);
+pub struct Wake<Args: 'static + JsValuesTupleIntoVec = ()>(
+    ThreadsafeFunction<(), (), Args, Status, false, true>,
+);
 
 impl Wake {
     pub fn new(wake: &Function<'_, (), ()>) -> napi::Result<Self> {
         wake.build_threadsafe_function().callee_handled::<false>().weak::<true>().build().map(Self)
     }
+}
 
+impl<Args: 'static + JsValuesTupleIntoVec> Wake<Args> {
     /// Notifies the JavaScript thread, without waiting for it. Does nothing once the environment
     /// has ended.
     pub fn call(&self) {
@@ -47,28 +52,36 @@ type Convert = Box<dyn FnOnce(&Env) -> napi::Result<Unknown<'_>> + Send>;
 
 type Outcome = zklock::Result<Convert>;
 
-/// The outcome of an operation: either a value, or the code, message and details of an error.
-#[napi(object, object_from_js = false)]
-pub struct Settled<'env> {
-    pub id: i64,
-    #[napi(ts_type = "unknown")]
-    pub value: Option<Unknown<'env>>,
-    pub code: Option<&'static str>,
-    pub message: Option<String>,
-    pub details: Option<NativeDetails>,
-}
+/// The JavaScript function that receives the outcomes.
+type Settle<'env> = Function<'env, Delivery, ()>;
 
-impl<'env> Settled<'env> {
-    fn new(env: &'env Env, id: i64, outcome: Outcome) -> napi::Result<Self> {
+/// The arguments of a call of the JavaScript function: the id of an operation, and its value or its
+/// error. No arguments if there is no outcome.
+pub struct Delivery(Option<(i64, Outcome)>);
+
+impl JsValuesTupleIntoVec for Delivery {
+    fn into_vec(self, env: napi_env) -> napi::Result<Vec<napi_value>> {
+        let Some((id, outcome)) = self.0 else { return Ok(Vec::new()) };
+        let env = &Env::from_raw(env);
+        let id = id.into_unknown(env)?.raw();
         Ok(match outcome {
-            Ok(convert) => Self { id, value: Some(convert(env)?), code: None, message: None, details: None },
+            Ok(convert) => vec![id, convert(env)?.raw()],
             Err(error) => {
-                let details = Some(NativeDetails::from(&error));
+                let details = NativeDetails::from(&error);
                 let Failure { code, message } = error.into();
-                Self { id, value: None, code: Some(code), message: Some(message), details }
+                let failure = NativeFailure { code, message, details };
+                vec![id, ().into_unknown(env)?.raw(), failure.into_unknown(env)?.raw()]
             }
         })
     }
+}
+
+/// The error of an operation.
+#[napi(object, object_from_js = false)]
+pub struct NativeFailure {
+    pub code: &'static str,
+    pub message: String,
+    pub details: NativeDetails,
 }
 
 fn boxed<T: ToNapiValue + Send + 'static>(value: T) -> Convert {
@@ -80,13 +93,13 @@ fn boxed<T: ToNapiValue + Send + 'static>(value: T) -> Convert {
 pub struct Bridge {
     shared: Arc<Shared>,
     env: Env,
-    wake: FunctionRef<(), ()>,
+    settle: FunctionRef<Delivery, ()>,
 }
 
 struct Shared {
     /// Present while an operation runs or a client is open. Only the JavaScript thread creates and
     /// drops it.
-    wake: Mutex<Option<Wake>>,
+    wake: Mutex<Option<Wake<Delivery>>>,
     operations: Mutex<Operations>,
     /// The clients of this environment, which are closed when it ends.
     clients: Mutex<Vec<Weak<Client>>>,
@@ -106,33 +119,25 @@ struct Operations {
 
 #[napi]
 impl Bridge {
-    /// Creates a bridge that calls `wake` when outcomes have arrived.
+    /// Creates a bridge that calls `settle` with each outcome.
     ///
     /// When the environment ends, the bridge closes its clients and waits until they are closed.
     /// Without this wait, the process might exit before the servers have freed the locks.
     ///
     /// # Errors
     /// Returns an error if Node refuses the registration.
-    #[napi(constructor)]
-    pub fn new(env: Env, wake: Function<'_, (), ()>) -> napi::Result<Self> {
+    #[napi(
+        constructor,
+        ts_args_type = "settle: (id: number, value: unknown, failure?: NativeFailure) => void"
+    )]
+    pub fn new(env: Env, settle: Settle<'_>) -> napi::Result<Self> {
         let shared = Arc::new(Shared {
             wake: Mutex::default(),
             operations: Mutex::default(),
             clients: Mutex::default(),
         });
         env.add_env_cleanup_hook(Arc::clone(&shared), |shared| shared.end())?;
-        Ok(Self { shared, env, wake: wake.create_ref()? })
-    }
-
-    /// Returns the operations that have ended since the last call.
-    ///
-    /// # Errors
-    /// Returns an error if Node cannot create the values.
-    #[napi]
-    pub fn take<'env>(&self, env: &'env Env) -> napi::Result<Vec<Settled<'env>>> {
-        let settled = std::mem::take(&mut self.shared.operations().settled);
-        self.shared.drop_unused_wake();
-        settled.into_iter().map(|(id, outcome)| Settled::new(env, id, outcome)).collect()
+        Ok(Self { shared, env, settle: settle.create_ref()? })
     }
 
     /// Cancels an operation: drops its future, or its outcome if it has already ended.
@@ -154,7 +159,7 @@ impl Bridge {
     fn ensure_wake(&self) -> Result<()> {
         let mut wake = self.shared.wake();
         if wake.is_none() {
-            let made = self.wake.borrow_back(&self.env).and_then(|call| Wake::new(&call));
+            let made = self.settle.borrow_back(&self.env).and_then(|settle| self.shared.new_wake(&settle));
             // Use the error code of a library thread that cannot be started.
             let refused =
                 |error: napi::Error| Failure { code: "CONNECTION_FAILED", message: error.reason.clone() };
@@ -176,7 +181,8 @@ impl Bridge {
         operations.will_take = false;
         let any = !operations.settled.is_empty();
         drop(operations);
-        if any && self.wake.borrow_back(&self.env).and_then(|wake| wake.call(())).is_err() {
+        if any && self.settle.borrow_back(&self.env).and_then(|settle| self.shared.deliver(&settle)).is_err()
+        {
             // Deliver the outcomes in a later iteration of the event loop.
             self.shared.wake().as_ref().inspect(|wake| wake.call());
         }
@@ -232,8 +238,37 @@ impl Shared {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wake(&self) -> MutexGuard<'_, Option<Wake>> {
+    fn wake(&self) -> MutexGuard<'_, Option<Wake<Delivery>>> {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Creates the thread-safe function, which delivers all outcomes whenever it is called.
+    fn new_wake(self: &Arc<Self>, settle: &Settle<'_>) -> napi::Result<Wake<Delivery>> {
+        // A strong reference would be circular.
+        let (shared, settle_ref) = (Arc::downgrade(self), settle.create_ref()?);
+        let builder = settle.build_threadsafe_function().callee_handled::<false>().weak::<true>();
+        // napi calls `settle` with the result of this function.
+        let deliver = move |context: ThreadsafeCallContext<()>| {
+            let Some(shared) = shared.upgrade() else { return Ok(Delivery(None)) };
+            shared.deliver_all_but_last(&settle_ref.borrow_back(&context.env)?)
+        };
+        builder.build_callback(deliver).map(Wake)
+    }
+
+    /// Calls `settle` with every outcome.
+    fn deliver(&self, settle: &Settle<'_>) -> napi::Result<()> {
+        settle.call(self.deliver_all_but_last(settle)?)
+    }
+
+    /// Calls `settle` with every outcome but the last one, and returns the last one.
+    fn deliver_all_but_last(&self, settle: &Settle<'_>) -> napi::Result<Delivery> {
+        let mut settled = std::mem::take(&mut self.operations().settled);
+        self.drop_unused_wake();
+        let last = settled.pop();
+        for outcome in settled {
+            settle.call(Delivery(Some(outcome)))?;
+        }
+        Ok(Delivery(last))
     }
 
     /// Drops the thread-safe function if it is no longer needed, because no operation runs and all

@@ -87,12 +87,12 @@ impl NativeLock {
     pub fn acquire(
         &self,
         bridge: &Bridge,
-        wait: NativeWait,
+        wait: Option<NativeWait>,
         within: Option<ClassInstance<'_, NativeLease>>,
         around: Option<ClassInstance<'_, NativeLease>>,
         outermost: Option<ClassInstance<'_, NativeLease>>,
     ) -> Result<Either<NativeLease, i64>> {
-        let (timeout, name) = wait.check()?;
+        let (timeout, name) = wait.unwrap_or_default().check()?;
         let [named, around, outermost] =
             [&within, &around, &outermost].map(|lease| lease.as_ref().map(|lease| &*lease.lease));
         let owner = &owners(slice::from_ref(&self.lock), named.as_slice(), around.as_slice())?[0];

@@ -9,6 +9,7 @@ use zklock::{Lease, Owner, OwnerInfo, Timeout};
 use crate::error::{NODE, Result};
 
 /// Limits of a wait for a lock, and the name of a new owner.
+#[derive(Default)]
 #[napi(object, object_to_js = false)]
 pub struct NativeWait {
     pub timeout: Option<f64>,

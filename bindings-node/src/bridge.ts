@@ -1,30 +1,37 @@
 /** Runs operations of the native addon, and returns promises for their outcomes. */
 
-import { Bridge, type Settled } from '../addon';
+import { Bridge, type NativeFailure } from '../addon';
 
 import { onAbort } from './abort';
 import { errorOf, native, trimStack } from './errors';
 import { KeepAlive, type Pending } from './keep-alive';
 import { inMicrotask } from './timers';
 
-/** Callbacks that settle the promise of an operation, by operation id. */
-const waiting = new Map<number, (settled: Settled) => void>();
-/** Callbacks of `watch()`, which receive the value of an operation when it ends, by operation id. */
-const watching = new Map<number, (value: Settled['value']) => void>();
+/** Receives the outcome of an operation: its value, or its error. */
+type Settle = (value: unknown, failure: NativeFailure | undefined) => void;
 
-const bridge = new Bridge(() => {
-  for (const settled of bridge.take()) {
-    const { id } = settled;
-    waiting.get(id)?.(settled);
-    waiting.delete(id);
-    // Call each callback in its own microtask, because it can run user code, which can throw or abort another
-    // operation. If it threw here, the remaining outcomes would not be delivered, and a lease among them would never be
-    // released.
-    if (watching.has(id)) inMicrotask(() => callWatcher(settled));
-  }
+/** The receivers of the outcomes, by operation id. */
+const waiting = new Map<number, Settle>();
+/** Callbacks of `watch()`, which receive the value of an operation when it ends, by operation id. */
+const watching = new Map<number, (value: unknown) => void>();
+
+const bridge = new Bridge((id, value, failure) => {
+  const settle = waiting.get(id);
+  waiting.delete(id);
+  settle?.(value, failure);
 });
 
-function callWatcher({ id, value }: Settled): void {
+/**
+ * Returns the receiver of the outcome for a callback of `watch()`. A closure in `watch()` itself would capture `start`,
+ * and thereby keep the watched lease.
+ */
+function watcherOf(id: number): Settle {
+  // Call each callback in its own microtask, because it can run user code, which can throw or abort another operation.
+  // If it threw here, the remaining outcomes would not be delivered, and a lease among them would never be released.
+  return (value) => inMicrotask(() => callWatcher(id, value));
+}
+
+function callWatcher(id: number, value: unknown): void {
   const then = watching.get(id);
   watching.delete(id);
   then?.(value);
@@ -53,10 +60,14 @@ export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: Abo
   const id = native(() => start(bridge), run);
   if (typeof id !== 'number') return id;
   let stopWaiting: (() => void) | undefined;
+  let failure: NativeFailure | undefined;
   pending.begin();
   try {
-    const { value, code, message, details } = await new Promise<Settled>((resolve, reject) => {
-      waiting.set(id, resolve);
+    const value = await new Promise<unknown>((resolve, reject) => {
+      waiting.set(id, (value, failed) => {
+        failure = failed;
+        resolve(value);
+      });
       if (signal === undefined) return;
       stopWaiting = onAbort(signal, () => {
         giveUp(id);
@@ -64,9 +75,10 @@ export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: Abo
         reject(signal.reason);
       });
     });
-    if (code !== undefined) {
+    if (failure !== undefined) {
       // Create the error here, not where the outcome arrives, so that the stack shows the caller.
-      throw trimStack(errorOf(code, message ?? '', details), run);
+      const { code, message, details } = failure;
+      throw trimStack(errorOf(code, message, details), run);
     }
     return value as T;
   } finally {
@@ -79,9 +91,10 @@ export async function run<T>(start: StartOrDo<T>, pending: Pending, signal?: Abo
  * Calls `then` with the value of an operation when it ends, and returns the operation's id. Does not keep the process
  * alive.
  */
-export function watch(start: Start, then: (value: Settled['value']) => void): number {
+export function watch(start: Start, then: (value: unknown) => void): number {
   const id = native(() => start(bridge), watch);
   watching.set(id, then);
+  waiting.set(id, watcherOf(id));
   return id;
 }
 

@@ -153,9 +153,9 @@ export class Lease {
   readonly #watches: number[] = [];
   /**
    * Revocation listeners. Stored here because their async context may refer to the lease: a reference from outside
-   * would pin the lease.
+   * would pin the lease. Most leases have none.
    */
-  readonly #listeners = new Map<symbol, (lease: Lease) => unknown>();
+  #listeners: Map<symbol, (lease: Lease) => unknown> | undefined;
 
   static {
     internals = (lease) => ({
@@ -305,6 +305,7 @@ export class Lease {
   onRevoke(listener: (lease: Lease) => void): () => void {
     checkFunction('listener', listener);
     const key = Symbol();
+    this.#listeners ??= new Map();
     this.#listeners.set(key, inContext(listener));
     const id = this.#watch((bridge) => this.#native.revoked(bridge), Lease.#listenerOf(key));
     return Lease.#forgetLater(new WeakRef(this), key, id);
@@ -315,14 +316,14 @@ export class Lease {
    * could never be garbage collected.
    */
   static #listenerOf(key: symbol): (lease: Lease) => void {
-    return (lease) => void lease.#listeners.get(key)?.(lease);
+    return (lease) => void lease.#listeners?.get(key)?.(lease);
   }
 
   static #forgetLater(weak: WeakRef<Lease>, key: symbol, id: number): () => void {
     return () => {
       giveUp(id);
       const lease = weak.deref();
-      if (lease !== undefined) lease.#listeners.delete(key);
+      if (lease !== undefined) lease.#listeners?.delete(key);
     };
   }
 
@@ -381,7 +382,7 @@ export class Lease {
     pinned.delete(this);
     collected.unregister(this);
     this.#watches.splice(0).forEach(giveUp);
-    this.#listeners.clear();
+    this.#listeners?.clear();
   }
 
   #loss(): LockLostError | undefined {

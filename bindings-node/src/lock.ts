@@ -214,13 +214,14 @@ export class Lock {
       return tracing.wait([this.path], options?.timeout === 0, () => untraced(() => this.acquire(options)));
     }
     const { timeout, connectTimeout, signal, within, owner } = options ?? {};
+    const wait = options && ({ timeout, connectTimeout, owner } as NativeWait);
     const { native, client } = this.#internals;
     const named = within && nativeLease(within);
     const around = this.#around();
     const outermost = outermostAnchor(client);
     const blocks = timeout === 0 || named !== undefined || around !== undefined ? [] : blocksAround([this.#internals]);
     const attempt = run<NativeLease>(
-      (bridge) => native.acquire(bridge, { timeout, connectTimeout, owner } as NativeWait, named, around, outermost),
+      (bridge) => native.acquire(bridge, wait, named, around, outermost),
       clientInternals(client).keepAlive,
       signal,
     );

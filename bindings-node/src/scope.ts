@@ -49,11 +49,11 @@ export function outermostLease(client: object): Lease | undefined {
 /** Begins a scope for each of these leases, with the first lease innermost. `endScopes` ends them. */
 export function beginScopes(leases: readonly Lease[], enters: (lease: Lease, index: number) => boolean): Scope[] {
   const scopes: Scope[] = [];
-  let outer = live(current.getStore());
-  for (const [index, lease] of [...leases.entries()].reverse()) {
-    outer = { lease, path: undefined, enters: enters(lease, index), live: true, outer };
-    scopes.push(outer);
-  }
+  leases.reduceRight((outer, lease, index) => {
+    const scope = { lease, path: undefined, enters: enters(lease, index), live: true, outer };
+    scopes.push(scope);
+    return scope;
+  }, live(current.getStore()));
   return scopes;
 }
 
