@@ -51,8 +51,8 @@ def rust() -> None:
 
 def published() -> None:
     """Build zklock as its packages are built: smaller, and slower to build."""
-    packages = ("zklock-python", "zklock-node", "zklock-worker")
-    run("cargo", "build", "--locked", "--profile", "dist", "--quiet", *(f"--package={one}" for one in packages))
+    packages = ("-p", "zklock-python", "-p", "zklock-node", "-p", "zklock-worker")
+    run("cargo", "build", "--locked", "--quiet", "--profile", "dist", *packages)
     PUBLISHED.mkdir(exist_ok=True)
     python(DIST, PUBLISHED)
     node(DIST, PUBLISHED)

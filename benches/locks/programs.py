@@ -59,6 +59,7 @@ def _java(*options: str) -> tuple[str, ...]:
 # The JVM returns unused memory after each full collection, so that its size shows what the program uses.
 _COMPACT = ("-Xmx1g", "-XX:MinHeapFreeRatio=5", "-XX:MaxHeapFreeRatio=10")
 
+
 def _ours(built: Path, packages: Path) -> tuple[Program, ...]:
     """Return the programs with zklock, from directories of cargo's products and of packages."""
     in_python = {"PYTHONPATH": str(packages / "python")}

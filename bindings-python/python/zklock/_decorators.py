@@ -1,7 +1,7 @@
 """Checks of the functions that a program passes: decorated functions, bodies and callbacks.
 
-The import of `inspect` takes as long as that of zklock, and 700 KB of memory. So it is imported only when it is
-needed, which is rare for callbacks.
+The import of `inspect` takes as long as that of zklock, and 700 KB of memory. So it is imported only when it
+is needed, which is rare for callbacks.
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ impl World {
             Command::Hold { client, path, first, count, owner } => {
                 let (client, owner) = (self.client(&client)?, self.owner(&owner).0);
                 for number in first..first + count {
-                    let lock = zklock::Mutex::new(&client, &format!("{path}/{number}"))?;
+                    let lock = zklock::Mutex::new(&client, format!("{path}/{number}"))?;
                     let lease = lock.acquire_as(&owner, Timeout::Forever).await?;
                     self.held.borrow_mut().push((lock, lease));
                 }
