@@ -86,7 +86,7 @@ mod _zklock {
     use crate::health::{Health, HoldReport, WaitReport, dump, dump_on};
     #[pymodule_export]
     use crate::locks::acquire::{
-        Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, start_acquire, take_newest,
+        Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, release_newest, start_acquire,
     };
     #[pymodule_export]
     use crate::locks::acquired::{Leaving, Level, start_release};

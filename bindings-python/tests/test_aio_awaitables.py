@@ -115,6 +115,23 @@ def test_a_release_can_be_awaited_in_every_manner(run: Run, path: str) -> None:
     run(body)
 
 
+def test_a_release_is_awaited_only_once(run: Run, path: str) -> None:
+    async def body(client: aio.Client) -> None:
+        lock = aio.Mutex(client, path)
+        await lock.acquire()
+        releasing = lock.release()
+        first = asyncio.create_task(in_a_task(lambda: releasing))
+        second = asyncio.create_task(in_a_task(lambda: releasing))
+        done = await asyncio.wait_for(asyncio.gather(first, second, return_exceptions=True), 5)
+        assert done[0] is None
+        assert isinstance(done[1], RuntimeError)
+        assert str(done[1]) == "coroutine is being awaited already"
+        with pytest.raises(RuntimeError, match="cannot reuse already awaited coroutine"):
+            await releasing
+
+    run(body)
+
+
 def test_a_client_that_a_callback_closes(hosts: str) -> None:
     async def main() -> None:
         client = await aio.Client(hosts).connect()

@@ -94,3 +94,24 @@ def test_a_cancelled_release_goes_on(run: Run, observer: Observer, path: str) ->
         await queued(observer, path, 0)
 
     run(body)
+
+
+@pytest.mark.parametrize("end", ["close", "throw"])
+def test_a_coroutine_that_is_ended_by_hand_leaves_the_queue(
+    run: Run, other: zklock.Client, observer: Observer, path: str, end: str
+) -> None:
+    async def body(client: aio.Client) -> None:
+        acquiring = aio.Mutex(client, path).acquire()
+        # The operation stays alive, because it is what `send` returns.
+        operation = acquiring.send(None)
+        await queued(observer, path, 2)
+        if end == "close":
+            acquiring.close()
+        else:
+            with pytest.raises(KeyError, match="by hand"):
+                acquiring.throw(KeyError("by hand"))
+        await queued(observer, path, 1)
+        del operation
+
+    with zklock.Mutex(other, path):
+        run(body)

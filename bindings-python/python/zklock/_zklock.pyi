@@ -89,6 +89,7 @@ __all__ = [
     "owned_by",
     "pin",
     "push",
+    "release_newest",
     "report_unraisable",
     "shutdown",
     "start_acquire",
@@ -109,7 +110,6 @@ __all__ = [
     "start_set_shared_count",
     "start_turn",
     "start_wait_lost",
-    "take_newest",
 ]
 
 __version__: str
@@ -2089,20 +2089,28 @@ class ReleaseTimeout:
     def __new__(cls, wait: bool, timeout: float | None) -> Self: ...
 
 @final
-class Pending(Awaitable[None], Generic[_T]):
-    """An operation in progress. Await it to wait for the outcome, then call `take()` once.
+class Pending(Awaitable[_T]):
+    """An operation in progress. Await it once for its outcome. Or call `wait()`, and then `take()` once.
 
-    The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
-    just as the lease arrives, or if the event loop has already stopped.
+    The outcome stays on the Rust side until the task continues. So a lease is released even if its task is
+    cancelled just as the lease arrives, or if the event loop has already stopped.
 
     It implements the part of `asyncio.Future` that a task uses. A future of asyncio would need another
     iteration of the event loop between the outcome and the task.
     """
 
     _asyncio_future_blocking: bool
-    def __await__(self) -> Generator[Any, Any]: ...
+    def __await__(self) -> Generator[Any, Any, _T]: ...
     def __next__(self) -> Self:
-        """Return itself while there is no outcome: the task then calls `add_done_callback`, and waits."""
+        """Return itself while there is no outcome: the task then calls `add_done_callback`, and waits. After
+        that, end the iteration with the outcome.
+        """
+
+    def throw(self, kind: Any, value: Any = None, trace: TracebackType | None = None, /) -> None:
+        """Give up the operation, and raise the exception. A task that is cancelled calls this."""
+
+    def close(self) -> None:
+        """Give up the operation. A coroutine that is closed calls this."""
 
     def get_loop(self) -> AbstractEventLoop:
         """Return the event loop of the task that awaits the operation."""
@@ -2230,7 +2238,7 @@ def push(
     lock: Acquirable[Any], owner: Owner, level: Level, handle: object, scope: tuple[Site, object] | None
 ) -> None: ...
 def newest(lock: Acquirable[Any], owner: Owner) -> Any: ...
-def take_newest(lock: Acquirable[Any], owner: Owner) -> Any: ...
+def release_newest(lock: Acquirable[Any], owner: Owner, timeout: ReleaseTimeout) -> Pending[None] | None: ...
 def leave(lock: Acquirable[Any], owner: Owner | None, site: Site, only: bool, raised: bool) -> Any: ...
 def owned_by(lock: Acquirable[Any], owner: Owner) -> bool: ...
 def next_events(

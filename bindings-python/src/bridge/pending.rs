@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyBaseException, PyRuntimeError, PyStopIteration};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::IntoPyDict;
+use pyo3::types::{IntoPyDict, PyTraceback};
 use zklock::internal::ForkGuard;
 use zklock::internal::same_thread::{self, Woken};
 
@@ -64,16 +64,18 @@ pub(crate) fn operation<T: IntoPython>(
     })
 }
 
-/// An operation in progress. Await it to wait for the outcome, then call `take()` once.
+/// An operation in progress. Await it once for its outcome. Or call `wait()`, and then `take()` once.
 ///
-/// The outcome stays on the Rust side until `take()`. So a lease is released even if its task is cancelled
-/// just as the lease arrives, or if the event loop has already stopped.
+/// The outcome stays on the Rust side until the task continues. So a lease is released even if its task is
+/// cancelled just as the lease arrives, or if the event loop has already stopped.
 ///
 /// It implements the part of `asyncio.Future` that a task uses. A future of asyncio would need another
 /// iteration of the event loop between the outcome and the task.
 #[pyclass(frozen, module = "zklock._zklock")]
 pub(crate) struct Pending {
     shared: Arc<Shared>,
+    /// `true` once a task has awaited the operation.
+    awaited: AtomicBool,
     /// `true` between the `await` and the moment at which the task has stored its callback.
     blocking: AtomicBool,
     /// The message of the cancellation.
@@ -111,6 +113,10 @@ struct WaitingTask {
     future: Py<Pending>,
 }
 
+/// The messages of Python for a coroutine that is awaited twice.
+const AWAITED_NOW: &str = "coroutine is being awaited already";
+const AWAITED_BEFORE: &str = "cannot reuse already awaited coroutine";
+
 impl Pending {
     /// Starts an operation.
     pub(crate) fn start<T: IntoPython>(
@@ -126,6 +132,7 @@ impl Pending {
         shared.state().operation = Some(operation);
         let pending = Self {
             shared,
+            awaited: AtomicBool::new(false),
             blocking: AtomicBool::new(false),
             cancelled: OnceLock::new(),
             origin: ForkGuard::new(),
@@ -145,6 +152,11 @@ impl Pending {
     fn __await__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
         static RUNNING: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let (py, this) = (slf.py(), slf.get());
+        // Like a coroutine: a second task would replace the first, which would then wait forever.
+        if this.awaited.swap(true, Ordering::Relaxed) {
+            let waits = this.shared.state().waiting.is_some();
+            return Err(PyRuntimeError::new_err(if waits { AWAITED_NOW } else { AWAITED_BEFORE }));
+        }
         if this.shared.is_pending() {
             let running = attribute(&RUNNING, py, "asyncio", "get_running_loop")?;
             let event_loop = running.call0().map_err(|_| trio::no_event_loop(py))?;
@@ -153,12 +165,45 @@ impl Pending {
         Ok(slf)
     }
 
-    /// Return itself while there is no outcome: the task then calls `add_done_callback`, and waits.
-    fn __next__(slf: Bound<'_, Self>) -> Option<Bound<'_, Self>> {
-        let this = slf.get();
+    /// Return itself while there is no outcome: the task then calls `add_done_callback`, and waits. After
+    /// that, end the iteration with the outcome.
+    fn __next__(slf: Bound<'_, Self>) -> Result<Option<Bound<'_, Self>>> {
+        let (py, this) = (slf.py(), slf.get());
         let waits = this.shared.place.get().is_some() && this.shared.is_pending();
         this.blocking.store(waits, Ordering::Relaxed);
-        waits.then_some(slf)
+        if waits {
+            return Ok(Some(slf));
+        }
+        let outcome = this.take(py)?;
+        // The end of an iteration without an exception stands for None, and costs less.
+        if outcome.is_none(py) { Ok(None) } else { Err(PyStopIteration::new_err((outcome,)).into()) }
+    }
+
+    /// Give up the operation, and raise the exception. A task that is cancelled calls this.
+    #[pyo3(signature = (kind, value=None, trace=None, /))]
+    fn throw<'py>(
+        &self,
+        kind: Bound<'py, PyAny>,
+        value: Option<Bound<'py, PyAny>>,
+        trace: Option<Bound<'py, PyTraceback>>,
+    ) -> PyResult<()> {
+        self.abandon();
+        let py = kind.py();
+        let raised = match value {
+            Some(value) if value.is_instance_of::<PyBaseException>() => value,
+            Some(value) => kind.call1((value,))?,
+            None => kind,
+        };
+        let error = PyErr::from_value(raised);
+        if trace.is_some() {
+            error.set_traceback(py, trace);
+        }
+        Err(error)
+    }
+
+    /// Give up the operation. A coroutine that is closed calls this.
+    fn close(&self) {
+        self.abandon();
     }
 
     #[getter(_asyncio_future_blocking)]

@@ -14,7 +14,7 @@ use pyo3::types::{PyTuple, PyType};
 use zklock::TimeoutReason;
 use zklock::internal::{self, Acquired, AcquiredStack, Exit, OwnerId, SuspendedLevel, collectable};
 
-use crate::args::arguments::{Blocking, Timeout, bounded_timeout, release_timeout};
+use crate::args::arguments::{Blocking, ReleaseTimeout, Timeout, bounded_timeout, release_timeout};
 use crate::args::checked::{Flag, Number};
 use crate::args::names;
 use crate::bridge::block_on::block_to_own;
@@ -556,11 +556,18 @@ pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result
     lock.newest(py, owner.id)
 }
 
-/// Remove the acquire that `newest` would return, and return its object. Raise `NotHeld` if there is none.
+/// Remove the acquire that `newest` would return, and release it like `start_release`. Raise `NotHeld` if
+/// there is none.
 #[pyfunction]
-pub(crate) fn take_newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Py<PyAny>> {
-    let taken = lock.levels.take(owner.id, |handle| handle.clone_ref(py));
-    lock.python_object(py, taken.ok_or_else(|| lock.not_held(owner.id, "task"))?)
+pub(crate) fn release_newest(
+    py: Python<'_>,
+    lock: &Acquirable,
+    owner: &Owner,
+    timeout: &ReleaseTimeout,
+) -> Result<Option<Pending>> {
+    let taken = lock.levels.take_acquired(owner.id);
+    let (acquired, _left) = taken.ok_or_else(|| lock.not_held(owner.id, "task"))?;
+    acquired::begin_release(py, &*acquired, timeout)
 }
 
 /// End the scope that the program leaves at this site, and return it. Return None if there is no such scope.

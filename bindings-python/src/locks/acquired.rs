@@ -91,10 +91,19 @@ pub(crate) fn start_release(
     level: &Level,
     timeout: &ReleaseTimeout,
 ) -> Result<Option<Pending>> {
+    begin_release(py, &*level.0, timeout)
+}
+
+/// Starts a release. Returns the wait for the server's acknowledgement, if one is needed.
+pub(crate) fn begin_release(
+    py: Python<'_>,
+    acquired: &dyn Acquired,
+    timeout: &ReleaseTimeout,
+) -> Result<Option<Pending>> {
     // If the release hands the lock to a task of this thread, wake the task here, without a detour through
     // the delivery thread.
     let (released, ended) = same_thread::carry_on_woken(|| {
-        let mut released = level.0.release(timeout.0);
+        let mut released = acquired.release(timeout.0);
         let ended = at_once(&mut released);
         (released, ended)
     });

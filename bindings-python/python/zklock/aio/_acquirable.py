@@ -16,10 +16,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, final
 from zklock import _zklock
 from zklock._decorators import guarded_async
 from zklock._errors import LockTimeout
-from zklock.aio._awaitables import Answer
+from zklock.aio._awaitables import Answer, Begun
 from zklock.aio._lease import Lease, Leases
 from zklock.aio._scope import Scope, leave_scope
-from zklock.aio._tasks import outcome, represent, this_task, this_task_if_any, this_task_or_callback
+from zklock.aio._tasks import represent, this_task, this_task_if_any, this_task_or_callback
 
 # The result of one acquire.
 _L = TypeVar("_L", Lease, Leases)
@@ -89,8 +89,7 @@ class Acquirable(Generic[_L]):
         """
         unlimited = wait is True and timeout is None
         wait_limit = _ACKNOWLEDGED if unlimited else _zklock.ReleaseTimeout(wait, timeout)
-        lease: _L = _zklock.take_newest(self._inner, self._caller())
-        return lease._release(wait_limit)
+        return Begun(_zklock.release_newest(self._inner, self._caller(), wait_limit))
 
     def hold(self, timeout: float | None = -1, *, connect_timeout: float | None = None) -> Hold[_L]:
         """Return an async context manager that acquires within `timeout` seconds, or raises `LockTimeout`.
@@ -133,7 +132,7 @@ class Acquirable(Generic[_L]):
         """Acquire a level. With `site`, also enter a scope at that site."""
         inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
         if isinstance(inner, _zklock.Pending):
-            inner = await outcome(inner)
+            inner = await inner
         lease = self._wrap(inner)
         scope = None if site is None else (site, Scope(lease))
         _zklock.push(self._inner, owner, inner, lease, scope)
@@ -144,7 +143,7 @@ class Acquirable(Generic[_L]):
         try:
             inner: Any = _zklock.start_acquire(self._inner, owner, wait_limit)
             if isinstance(inner, _zklock.Pending):
-                inner = await outcome(inner)
+                inner = await inner
         except LockTimeout as error:
             if error.reason == "full":
                 raise

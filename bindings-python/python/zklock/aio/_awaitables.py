@@ -53,7 +53,9 @@ class Begun(Wrapped[None]):
 
     def __await__(self) -> Generator[Any, Any, None]:
         # A complete operation needs no coroutine and no iteration of the event loop.
-        return _EMPTY_ITERATOR if self._pending is None else self._begun().__await__()
+        if self._pending is None:
+            return _EMPTY_ITERATOR
+        return self._pending.__await__() if self._coroutine is None else self._coroutine.__await__()
 
     def _begun(self) -> Coroutine[Any, Any, None]:
         # Create the coroutine only when it is used, because Python warns about a coroutine that is never

@@ -54,6 +54,10 @@ def this_task() -> _zklock.Owner:
     task = _current_task()
     if task is None:
         raise RuntimeError("the owner of a lock is a task: call this from within one")
+    return _owner_of(task)
+
+
+def _owner_of(task: asyncio.Task[Any]) -> _zklock.Owner:
     here = _here.get(None)
     if here is not None and here[0]() is task:
         return here[1]
@@ -81,25 +85,20 @@ def this_task_or_callback() -> _zklock.Owner:
 
     If that task has not used a lock, return the owner of its nearest ancestor task that has.
     """
-    if _current_task() is None:
-        owner = _scheduled_by.get(None)
-        if owner is None:
-            raise RuntimeError(
-                "the owner of a lock is a task, but no task scheduled this callback: release the lease "
-                "instead"
-            )
-        return owner
-    return this_task()
+    task = _current_task()
+    if task is not None:
+        return _owner_of(task)
+    owner = _scheduled_by.get(None)
+    if owner is None:
+        raise RuntimeError(
+            "the owner of a lock is a task, but no task scheduled this callback: release the lease instead"
+        )
+    return owner
 
 
 async def outcome(pending: _zklock.Pending[_T]) -> _T:
-    """Wait for the outcome of an operation."""
-    try:
-        await pending
-        return pending.take()
-    finally:
-        # If the task was cancelled, this call leaves the queue, and releases a lease that has just arrived.
-        pending.abandon()
+    """Return the outcome of an operation, as a coroutine."""
+    return await pending
 
 
 def call_soon(event_loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *args: Any) -> None:
