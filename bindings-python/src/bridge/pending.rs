@@ -76,6 +76,8 @@ pub(crate) struct Pending {
     shared: Arc<Shared>,
     /// `true` once a task has awaited the operation.
     awaited: AtomicBool,
+    /// `true` once that task has continued.
+    ended: AtomicBool,
     /// `true` between the `await` and the moment at which the task has stored its callback.
     blocking: AtomicBool,
     /// The message of the cancellation.
@@ -133,6 +135,7 @@ impl Pending {
         let pending = Self {
             shared,
             awaited: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             blocking: AtomicBool::new(false),
             cancelled: OnceLock::new(),
             origin: ForkGuard::new(),
@@ -154,8 +157,8 @@ impl Pending {
         let (py, this) = (slf.py(), slf.get());
         // Like a coroutine: a second task would replace the first, which would then wait forever.
         if this.awaited.swap(true, Ordering::Relaxed) {
-            let waits = this.shared.state().waiting.is_some();
-            return Err(PyRuntimeError::new_err(if waits { AWAITED_NOW } else { AWAITED_BEFORE }));
+            let ended = this.ended.load(Ordering::Relaxed);
+            return Err(PyRuntimeError::new_err(if ended { AWAITED_BEFORE } else { AWAITED_NOW }));
         }
         if this.shared.is_pending() {
             let running = attribute(&RUNNING, py, "asyncio", "get_running_loop")?;
@@ -174,6 +177,7 @@ impl Pending {
         if waits {
             return Ok(Some(slf));
         }
+        this.ended.store(true, Ordering::Relaxed);
         let outcome = this.take(py)?;
         // The end of an iteration without an exception stands for None, and costs less.
         if outcome.is_none(py) { Ok(None) } else { Err(PyStopIteration::new_err((outcome,)).into()) }
@@ -187,7 +191,7 @@ impl Pending {
         value: Option<Bound<'py, PyAny>>,
         trace: Option<Bound<'py, PyTraceback>>,
     ) -> PyResult<()> {
-        self.abandon();
+        self.close();
         let py = kind.py();
         let raised = match value {
             Some(value) if value.is_instance_of::<PyBaseException>() => value,
@@ -203,6 +207,7 @@ impl Pending {
 
     /// Give up the operation. A coroutine that is closed calls this.
     fn close(&self) {
+        self.ended.store(true, Ordering::Relaxed);
         self.abandon();
     }
 
