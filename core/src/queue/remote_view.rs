@@ -15,12 +15,12 @@ pub(super) struct RemoteView {
     /// Nodes in the listing that block readers.
     writers: Arc<[NodeName]>,
     /// Changes since the listing.
-    news: Rare<News>,
+    changes: Rare<Changes>,
 }
 
 /// Changes since a listing, from events and probes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct News {
+struct Changes {
     /// Nodes that an event or a probe reported as deleted.
     gone: BTreeSet<NodeName>,
     /// Number of nodes at the start of `listed` that are all gone. Queries start after them, so
@@ -40,7 +40,7 @@ struct News {
     found: BTreeSet<NodeName>,
 }
 
-impl Empty for News {
+impl Empty for Changes {
     const EMPTY: &'static Self = &Self {
         gone: BTreeSet::new(),
         passed: 0,
@@ -69,56 +69,56 @@ impl RemoteView {
 
     /// Frees the memory for changes if there are none.
     pub(super) fn trim(&mut self) {
-        self.news.trim();
+        self.changes.trim();
     }
 
     /// Removes a node that is gone. Returns `true` if a new listing is needed, because a reader
     /// might have taken over the node's position in the queue (a downgrade).
     pub(super) fn subtract(&mut self, name: &NodeName) -> bool {
         // Forget the nodes that a probe found, because they might have been deleted since then.
-        if let Some(news) = self.news.filled() {
-            news.found.clear();
+        if let Some(changes) = self.changes.filled() {
+            changes.found.clear();
         }
         if !self.contains(name) {
             return false;
         }
-        let news = &mut *self.news;
-        news.gone.insert(name.clone());
-        news.passed = pass(&self.listed, &news.gone, news.passed);
-        news.writers_passed = pass(&self.writers, &news.gone, news.writers_passed);
-        news.subtracted.insert(name.clone());
+        let changes = &mut *self.changes;
+        changes.gone.insert(name.clone());
+        changes.passed = pass(&self.listed, &changes.gone, changes.passed);
+        changes.writers_passed = pass(&self.writers, &changes.gone, changes.writers_passed);
+        changes.subtracted.insert(name.clone());
         let writer = name.kind() == Kind::Write;
         if writer {
-            news.vanished.insert(name.clone());
+            changes.vanished.insert(name.clone());
         }
         writer
     }
 
     /// Notes that a probe has found that these nodes exist.
     pub(super) fn find(&mut self, names: impl IntoIterator<Item = NodeName>) {
-        self.news.found.extend(names);
+        self.changes.found.extend(names);
     }
 
     /// Returns `true` if a probe has found a node since the last event.
     pub(super) fn found(&self, name: &NodeName) -> bool {
-        self.news.found.contains(name)
+        self.changes.found.contains(name)
     }
 
     /// Returns `true` if an event has removed a node since the listing. Then more nodes might be
     /// gone than the view shows.
     pub(super) fn stale(&self) -> bool {
-        !self.news.subtracted.is_empty()
+        !self.changes.subtracted.is_empty()
     }
 
     pub(super) fn stale_before(&self, name: &NodeName) -> bool {
-        self.news.subtracted.range(..name).next().is_some()
+        self.changes.subtracted.range(..name).next().is_some()
     }
 
     /// Records that our node at `name` is known to exist. This confirms that the nodes ahead of it
     /// are gone, but not that nodes behind it are gone.
     pub(super) fn confirm(&mut self, name: &NodeName) {
-        if let Some(news) = self.news.filled() {
-            news.subtracted = news.subtracted.split_off(name);
+        if let Some(changes) = self.changes.filled() {
+            changes.subtracted = changes.subtracted.split_off(name);
         }
     }
 
@@ -132,7 +132,7 @@ impl RemoteView {
     }
 
     fn blocks_exclusive(&self, name: &NodeName) -> bool {
-        self.all_before(name).next().is_some() || self.news.vanished.range(..name).next().is_some()
+        self.all_before(name).next().is_some() || self.changes.vanished.range(..name).next().is_some()
     }
 
     /// Returns `true` if there is a writer ahead of the reader at `name`. A deleted writer does not
@@ -142,7 +142,7 @@ impl RemoteView {
     }
 
     pub(super) fn contains(&self, name: &NodeName) -> bool {
-        self.listed.binary_search(name).is_ok() && !self.news.gone.contains(name)
+        self.listed.binary_search(name).is_ok() && !self.changes.gone.contains(name)
     }
 
     pub(super) fn before(&self, name: &NodeName) -> Option<&NodeName> {
@@ -150,24 +150,24 @@ impl RemoteView {
     }
 
     pub(super) fn all(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
-        self.present(&self.listed[self.news.passed..])
+        self.present(&self.listed[self.changes.passed..])
     }
 
     /// Returns all nodes that block readers.
     pub(super) fn all_writers(&self) -> impl DoubleEndedIterator<Item = &NodeName> {
-        self.present(&self.writers[self.news.writers_passed..])
+        self.present(&self.writers[self.changes.writers_passed..])
     }
 
     /// Returns the nodes that are known to be before `name`.
     pub(super) fn all_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
-        let end = below(&self.listed, name).max(self.news.passed);
-        self.present(&self.listed[self.news.passed..end])
+        let end = below(&self.listed, name).max(self.changes.passed);
+        self.present(&self.listed[self.changes.passed..end])
     }
 
     /// Returns the nodes before `name` that block readers.
     pub(super) fn writers_before(&self, name: &NodeName) -> impl DoubleEndedIterator<Item = &NodeName> {
-        let end = below(&self.writers, name).max(self.news.writers_passed);
-        self.present(&self.writers[self.news.writers_passed..end])
+        let end = below(&self.writers, name).max(self.changes.writers_passed);
+        self.present(&self.writers[self.changes.writers_passed..end])
     }
 
     pub(super) fn all_behind(&self, name: &NodeName) -> impl Iterator<Item = &NodeName> {
@@ -180,7 +180,7 @@ impl RemoteView {
     }
 
     fn present<'a>(&'a self, nodes: &'a [NodeName]) -> impl DoubleEndedIterator<Item = &'a NodeName> {
-        nodes.iter().filter(|node| !self.news.gone.contains(*node))
+        nodes.iter().filter(|node| !self.changes.gone.contains(*node))
     }
 
     /// Returns `true` if a node blocks a new contender of this kind. Only writers block a reader.
@@ -191,12 +191,12 @@ impl RemoteView {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.listed.len() - self.news.gone.len()
+        self.listed.len() - self.changes.gone.len()
     }
 
     /// Returns the number of nodes before `name`.
     pub(super) fn rank(&self, name: &NodeName) -> usize {
-        below(&self.listed, name) - self.news.gone.range(..name).count()
+        below(&self.listed, name) - self.changes.gone.range(..name).count()
     }
 }
 
