@@ -6,6 +6,8 @@ pub(crate) mod asyncio_tasks;
 pub(crate) mod block_on;
 pub(crate) mod callers;
 pub(crate) mod delivery_thread;
+#[cfg(unix)]
+mod doorbell;
 pub(crate) mod gevent;
 pub(crate) mod log;
 mod loop_inbox;

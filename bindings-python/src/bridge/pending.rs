@@ -94,6 +94,9 @@ pub(crate) struct Shared {
     place: OnceLock<(Arc<Inbox>, Py<PyAny>)>,
     /// `true` once the event loop has been asked to continue the task.
     called: AtomicBool,
+    /// `true` if the operation makes no progress of its own: the event loop may poll it.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "only loops with a doorbell poll operations"))]
+    one_step: bool,
 }
 
 #[derive(Default)]
@@ -125,12 +128,14 @@ impl Pending {
         py: Python<'_>,
         begun: impl Future<Output = zklock::Result<T>> + Send + 'static,
     ) -> Result<Self> {
-        Self::start_operation(py, operation(begun))
+        Self::start_operation(py, operation(begun), false)
     }
 
-    pub(crate) fn start_operation(py: Python<'_>, operation: Operation) -> Result<Self> {
+    /// Starts an operation. With `one_step`, it only waits for one outcome of the core, and the event loop polls
+    /// it. The delivery thread polls all other operations, so that they continue while the loop is blocked.
+    pub(crate) fn start_operation(py: Python<'_>, operation: Operation, one_step: bool) -> Result<Self> {
         block_on::begin(py)?;
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::new(Shared { one_step, ..Shared::default() });
         shared.state().operation = Some(operation);
         let pending = Self {
             shared,
@@ -163,7 +168,7 @@ impl Pending {
         if this.shared.is_pending() {
             let running = attribute(&RUNNING, py, "asyncio", "get_running_loop")?;
             let event_loop = running.call0().map_err(|_| trio::no_event_loop(py))?;
-            this.shared.place.set((Inbox::of(&event_loop), event_loop.unbind())).ok();
+            this.shared.place.set((Inbox::of(&event_loop)?, event_loop.unbind())).ok();
         }
         Ok(slf)
     }
@@ -372,9 +377,17 @@ impl Abandonable for Shared {
 
 impl Awaited for Shared {
     fn resume(self: Arc<Self>, py: Python<'_>) -> PyResult<()> {
+        if !self.poll(&Waker::from(Arc::clone(&self))) {
+            return Ok(());
+        }
         let waiting = self.state().waiting.take();
         let Some(WaitingTask { callback, context, future }) = waiting else { return Ok(()) };
         context.call_method1(py, interned!(py, "run")?, (callback, future)).map(drop)
+    }
+
+    #[cfg(unix)]
+    fn deliver(self: Arc<Self>) {
+        delivery_thread::send(self);
     }
 
     fn traverse(&self, visit: &PyVisit<'_>) -> std::result::Result<(), PyTraverseError> {
@@ -405,9 +418,17 @@ impl Wake for Shared {
     /// Runs on the core's thread, which must not be delayed, or on the thread of a task that hands its lock
     /// to the next waiter.
     fn wake(self: Arc<Self>) {
-        if !same_thread::note(|| Arc::clone(&self) as _) {
-            delivery_thread::send(self);
+        if same_thread::note(|| Arc::clone(&self) as _) {
+            return;
         }
+        #[cfg(unix)]
+        if self.one_step
+            && let Some((inbox, _)) = self.place.get()
+            && inbox.doorbell.ring(inbox, Arc::clone(&self) as _)
+        {
+            return;
+        }
+        delivery_thread::send(self);
     }
 }
 

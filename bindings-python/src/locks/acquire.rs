@@ -53,6 +53,8 @@ pub(crate) enum StartedAcquire {
     Granted(zklock::Lease),
     /// The acquire is pending. Its outcome is a Python `Level`.
     Pending(Operation),
+    /// Like `Pending`. The operation only waits for one outcome of the core.
+    Requested(Operation),
 }
 
 /// Base class of all locks: a single lock of any kind, or several locks acquired together.
@@ -99,7 +101,7 @@ impl Acquirable {
                 caller.record_use(&self.levels);
                 return Ok(());
             }
-            StartedAcquire::Pending(operation) => operation,
+            StartedAcquire::Pending(operation) | StartedAcquire::Requested(operation) => operation,
         };
         let lease = block_to_own(py, operation)??(py)?;
         caller.record_use(&self.levels);
@@ -182,7 +184,9 @@ impl Acquirable {
         block_on::admit(py)?;
         Ok(match self.target.request(caller.owner(), &|| caller.named(py), timeout)? {
             StartedAcquire::Granted(lease) => lease.into_python(py)?,
-            StartedAcquire::Pending(operation) => block_to_own(py, operation)??(py)?,
+            StartedAcquire::Pending(operation) | StartedAcquire::Requested(operation) => {
+                block_to_own(py, operation)??(py)?
+            }
         })
     }
 
@@ -525,7 +529,10 @@ pub(crate) fn start_acquire(
     Ok(match lock.target.request(owner.id, &|| owner.caller(py), timeout.0)? {
         StartedAcquire::Granted(lease) => lease.into_python(py)?,
         StartedAcquire::Pending(operation) => {
-            Py::new(py, Pending::start_operation(py, operation)?)?.into_any()
+            Py::new(py, Pending::start_operation(py, operation, false)?)?.into_any()
+        }
+        StartedAcquire::Requested(operation) => {
+            Py::new(py, Pending::start_operation(py, operation, true)?)?.into_any()
         }
     })
 }

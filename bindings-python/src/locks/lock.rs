@@ -26,6 +26,9 @@ impl Target for AnyLock {
         }
         Ok(match internal::request(self, owner, &caller()?, timeout)? {
             internal::Requested::Granted(lease) => StartedAcquire::Granted(lease),
+            internal::Requested::Pending(pending) if matches!(self, AnyLock::Lock(_)) => {
+                StartedAcquire::Requested(operation(pending))
+            }
             internal::Requested::Pending(pending) => StartedAcquire::Pending(operation(pending)),
         })
     }
