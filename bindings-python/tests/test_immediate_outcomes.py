@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import resource
+import socket
+import sys
 import threading
 import time
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from conftest import Run
 from harness.observer import Observer
-from tasks import queued
+from tasks import acquire, queued
 
 import zklock
 from zklock import aio
@@ -51,14 +56,55 @@ def test_entering_again_neither_suspends_the_task_nor_creates_a_future(
     run(body)
 
 
-def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: str) -> None:
+async def used_locks(client: aio.Client, path: str) -> list[aio.Mutex]:
+    """Return thirty locks, each of which was held once, so that its parent nodes exist.
+
+    Later acquires can then send their requests together.
+    """
+    locks = [aio.Mutex(client, f"{path}/{number}") for number in range(30)]
+    for lock in locks:
+        async with lock:
+            pass
+    return locks
+
+
+async def acquire_while_busy(client: aio.Client, locks: list[aio.Mutex]) -> list[asyncio.Task[bool]]:
+    """Return tasks that acquire the locks. All replies arrive while the loop is blocked."""
+    acquiring = [asyncio.create_task(acquire(lock)) for lock in locks]
+    # One iteration of the loop sends all requests.
+    await asyncio.sleep(0)
+    deadline = time.monotonic() + 10
+    while client.stats().acquisitions < 2 * len(locks) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return acquiring
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="event loops have no doorbell on Windows")
+def test_outcomes_that_arrive_while_a_loop_is_busy_ring_once(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
-        locks = [aio.Mutex(client, f"{path}/{number}") for number in range(30)]
-        # Acquire each lock once, which creates its parent nodes. Later acquires can then send their requests
-        # together.
-        for lock in locks:
-            async with lock:
-                pass
+        acquiring = await acquire_while_busy(client, await used_locks(client, path))
+        event_loop: Any = asyncio.get_running_loop()
+        watched = {key.fd for key in event_loop._selector.get_map().values()} - {event_loop._ssock.fileno()}
+        with socket.socket(fileno=os.dup(watched.pop())) as bell:
+            assert len(bell.recv(100, socket.MSG_PEEK)) == 1
+        assert await asyncio.gather(*acquiring) == [True] * len(acquiring)
+
+    run(body)
+
+
+class WithoutDoorbell(asyncio.SelectorEventLoop):
+    """Only loops of asyncio's own class have a doorbell. The delivery thread wakes all others."""
+
+
+def run_without_doorbell(main: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine on a loop without a doorbell."""
+    with asyncio.Runner(loop_factory=WithoutDoorbell) as runner:
+        runner.run(main)
+
+
+def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(hosts: str, path: str) -> None:
+    async def body(client: aio.Client) -> None:
+        locks = await used_locks(client, path)
         event_loop = asyncio.get_running_loop()
         wake, wakes = event_loop.call_soon_threadsafe, 0
 
@@ -69,13 +115,7 @@ def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: 
             return wake(*args, **kwargs)
 
         event_loop.call_soon_threadsafe = counted  # type: ignore[method-assign]
-        acquiring = [asyncio.ensure_future(lock.acquire()) for lock in locks]
-        # One iteration of the loop sends all requests. Then the loop is blocked until all replies have
-        # arrived.
-        await asyncio.sleep(0)
-        deadline = time.monotonic() + 10
-        while client.stats().acquisitions < 2 * len(locks) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        acquiring = await acquire_while_busy(client, locks)
 
         async def later() -> None:
             async with aio.Client(client.hosts) as another, aio.Mutex(another, path):
@@ -84,13 +124,17 @@ def test_outcomes_that_arrive_while_a_loop_is_busy_wake_it_once(run: Run, path: 
         # One thread delivers all outcomes in order, so once a later outcome has arrived, the earlier ones
         # have too.
         with ThreadPoolExecutor(1) as elsewhere:
-            elsewhere.submit(asyncio.run, later()).result(10)
-        assert await asyncio.gather(*acquiring) == [True] * len(locks)
+            elsewhere.submit(run_without_doorbell, later()).result(10)
+        assert await asyncio.gather(*acquiring) == [True] * len(acquiring)
         # The second wake-up is for outcomes that arrived during the first one.
         assert 1 <= wakes <= 2, wakes
         event_loop.call_soon_threadsafe = wake  # type: ignore[method-assign]
 
-    run(body)
+    async def main() -> None:
+        async with aio.Client(hosts) as client, asyncio.timeout(30):
+            await body(client)
+
+    run_without_doorbell(main())
 
 
 def test_acquires_and_releases_leak_no_memory(client: zklock.Client, path: str) -> None:
