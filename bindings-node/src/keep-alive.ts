@@ -1,24 +1,10 @@
 /** Keeps the process alive while operations are pending. */
 
-import { inContext } from './context';
-import { setInterval } from './timers';
+import { clearInterval, setInterval } from './timers';
 
 // The longest delay that Node's timers accept. A timer is used because it keeps the process alive without a file
 // descriptor.
 const LONGEST = 2 ** 31 - 1;
-
-/**
- * The timer of this thread, which exists from the first operation on. It is never cleared, because creating a timer for
- * each operation takes longer than changing whether this one keeps the process alive.
- */
-let timer: NodeJS.Timeout | undefined;
-
-// The timer belongs to the async context of this module. Otherwise it would keep the `AsyncLocalStorage` values of the
-// first operation until the thread ends.
-const createTimer = inContext(() => setInterval(() => undefined, LONGEST));
-
-/** The number of `KeepAlive` objects that require the process to stay alive. */
-let required = 0;
 
 /** Counts pending operations: it is called when an operation begins and when it ends. */
 export interface Pending {
@@ -46,7 +32,7 @@ export function combinePending(all: Iterable<Pending>): Pending {
 export class KeepAlive implements Pending {
   #pending = 0;
   #always: boolean | undefined;
-  #requires = false;
+  #timer: NodeJS.Timeout | undefined;
 
   /** Records that an operation began. */
   begin(): void {
@@ -67,14 +53,12 @@ export class KeepAlive implements Pending {
   }
 
   #update(): void {
-    const requires = this.#always ?? this.#pending > 0;
-    if (requires === this.#requires) return;
-    this.#requires = requires;
-    required += requires ? 1 : -1;
-    if (required === 0) {
-      timer?.unref();
-    } else if (requires && required === 1) {
-      timer = timer?.ref() ?? createTimer();
+    const wanted = this.#always ?? this.#pending > 0;
+    if (wanted) {
+      this.#timer ??= setInterval(() => undefined, LONGEST);
+    } else {
+      clearInterval(this.#timer);
+      this.#timer = undefined;
     }
   }
 }

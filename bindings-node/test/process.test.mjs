@@ -85,10 +85,10 @@ scenario('fake timers that a test installs do not prevent a process from waiting
   const mutex = new Mutex(await connected(t), freshPath());
   const lease = await mutex.acquire();
   const child = run(
-    `import { mock } from 'node:test';
+    `${PRELUDE}
+    import { mock } from 'node:test';
     const alive = setInterval(() => undefined, 1_000);
     mock.timers.enable({ apis: ['setInterval'] });
-    ${PRELUDE}
     await new Mutex(client, path + '-other').acquire();
     mock.timers.reset();
     clearInterval(alive);
@@ -99,26 +99,6 @@ scenario('fake timers that a test installs do not prevent a process from waiting
   await lease.release();
   const { code, stdout } = await child;
   assert.deepEqual([code, stdout], [0, 'granted\n']);
-});
-
-scenario('the async context of the first operation is not kept', async () => {
-  const { code, stdout, stderr } = await run(
-    `import { AsyncLocalStorage } from 'node:async_hooks';
-    import { Client } from 'zklock';
-    const client = new Client();
-    const kept = await (async () => {
-      const values = {};
-      await new AsyncLocalStorage().run(values, () => client.ready());
-      return new WeakRef(values);
-    })();
-    await client.close();
-    for (let turn = 0; turn < 100 && kept.deref() !== undefined; turn++) {
-      await new Promise(setImmediate);
-      gc();
-    }
-    console.log(kept.deref());`,
-  );
-  assert.deepEqual([code, stdout, stderr], [0, 'undefined\n', '']);
 });
 
 scenario('timers may be numbers, as they are in a browser and in jsdom', async () => {
