@@ -85,11 +85,11 @@ mod _zklock {
     #[pymodule_export]
     use crate::health::{Health, HoldReport, WaitReport, dump, dump_on};
     #[pymodule_export]
-    use crate::locks::acquire::{
-        Acquirable, Hold, SavedLevels, leave, newest, owned_by, push, release_newest, start_acquire,
-    };
+    use crate::locks::acquire::{Acquirable, Hold, SavedLevels};
     #[pymodule_export]
     use crate::locks::acquired::{Leaving, Level, start_release};
+    #[pymodule_export]
+    use crate::locks::asyncio::{leave, newest, owned_by, push, release_newest, start_acquire};
     #[pymodule_export]
     use crate::locks::election::{
         Candidate, Election, Lead, Leaders, Leadership, Rounds, keep, observe, start_campaign,

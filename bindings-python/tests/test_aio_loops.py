@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -217,10 +218,24 @@ def test_a_lock_that_a_woken_task_has_taken_stays_held(
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, path: str) -> None:
+@pytest.mark.parametrize(
+    ("create", "await_wake_up"),
+    [
+        pytest.param(
+            "asyncio.SelectorEventLoop()",
+            "event_loop._selector.select(20)",
+            id="doorbell",
+            marks=pytest.mark.skipif(sys.platform == "win32", reason="Windows has no doorbell"),
+        ),
+        pytest.param("Loop()", "Loop.woken.wait(20)", id="delivery thread"),
+    ],
+)
+def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(
+    hosts: str, path: str, create: str, await_wake_up: str
+) -> None:
     """The loop is never closed and never runs again. It is in a reference cycle, which must be collected."""
     done = scripts.run(
-        """
+        f"""
         import gc
 
         async def acquire(lock):
@@ -236,7 +251,7 @@ def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, pa
         client = zklock.Client(hosts)
         held = zklock.Mutex(client, path)
         held.acquire()
-        event_loop = Loop()
+        event_loop = {create}
         event_loop.set_exception_handler(lambda *_: None)
         waiting = event_loop.create_task(acquire(aio.Mutex(hosts, path)))
         event_loop.stop()
@@ -244,7 +259,7 @@ def test_a_loop_that_is_forgotten_with_the_wake_up_in_it_releases(hosts: str, pa
         while len(held.contenders()) < 2:
             time.sleep(0.01)
         held.release()
-        Loop.woken.wait(20)
+        {await_wake_up}
         del event_loop, waiting
         deadline = time.monotonic() + 20
         while held.contenders() and time.monotonic() < deadline:

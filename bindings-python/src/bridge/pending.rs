@@ -94,9 +94,19 @@ pub(crate) struct Shared {
     place: OnceLock<(Arc<Inbox>, Py<PyAny>)>,
     /// `true` once the event loop has been asked to continue the task.
     called: AtomicBool,
-    /// `true` if the operation makes no progress of its own: the event loop may poll it.
     #[cfg_attr(not(unix), allow(dead_code, reason = "only loops with a doorbell poll operations"))]
-    one_step: bool,
+    steps: Steps,
+}
+
+/// The number of outcomes of the core for which an operation waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Steps {
+    /// One. Nothing else must happen before the task continues, so its event loop polls the operation.
+    One,
+    /// Perhaps several. The delivery thread polls the operation, so that it continues while the loop is
+    /// blocked.
+    #[default]
+    Several,
 }
 
 #[derive(Default)]
@@ -128,14 +138,12 @@ impl Pending {
         py: Python<'_>,
         begun: impl Future<Output = zklock::Result<T>> + Send + 'static,
     ) -> Result<Self> {
-        Self::start_operation(py, operation(begun), false)
+        Self::start_operation(py, operation(begun), Steps::Several)
     }
 
-    /// Starts an operation. With `one_step`, it only waits for one outcome of the core, and the event loop polls
-    /// it. The delivery thread polls all other operations, so that they continue while the loop is blocked.
-    pub(crate) fn start_operation(py: Python<'_>, operation: Operation, one_step: bool) -> Result<Self> {
+    pub(crate) fn start_operation(py: Python<'_>, operation: Operation, steps: Steps) -> Result<Self> {
         block_on::begin(py)?;
-        let shared = Arc::new(Shared { one_step, ..Shared::default() });
+        let shared = Arc::new(Shared { steps, ..Shared::default() });
         shared.state().operation = Some(operation);
         let pending = Self {
             shared,
@@ -422,7 +430,7 @@ impl Wake for Shared {
             return;
         }
         #[cfg(unix)]
-        if self.one_step
+        if self.steps == Steps::One
             && let Some((inbox, _)) = self.place.get()
             && inbox.doorbell.ring(inbox, Arc::clone(&self) as _)
         {

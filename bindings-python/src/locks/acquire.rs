@@ -14,19 +14,18 @@ use pyo3::types::{PyTuple, PyType};
 use zklock::TimeoutReason;
 use zklock::internal::{self, Acquired, AcquiredStack, Exit, OwnerId, SuspendedLevel, collectable};
 
-use crate::args::arguments::{Blocking, ReleaseTimeout, Timeout, bounded_timeout, release_timeout};
+use crate::args::arguments::{Blocking, bounded_timeout, release_timeout};
 use crate::args::checked::{Flag, Number};
 use crate::args::names;
 use crate::bridge::block_on::block_to_own;
 use crate::bridge::gevent::{Caller, caller};
-use crate::bridge::owner::Owner;
-use crate::bridge::pending::{IntoPython, Operation, Pending};
+use crate::bridge::pending::{IntoPython, Operation, Steps};
 use crate::bridge::{asyncio_tasks, block_on};
 use crate::errors::{Failure, Result};
 use crate::locks::acquired::Level;
 use crate::locks::lease::Lease;
 use crate::locks::lock_levels::{Handle, LockLevels};
-use crate::locks::scope::{Scope, ScopeOwner, Site};
+use crate::locks::scope::Scope;
 use crate::locks::{acquired, scope};
 
 /// A lock, or several locks acquired together.
@@ -52,9 +51,7 @@ pub(crate) enum StartedAcquire {
     /// The owner already held the lock, and has acquired it once more.
     Granted(zklock::Lease),
     /// The acquire is pending. Its outcome is a Python `Level`.
-    Pending(Operation),
-    /// Like `Pending`. The operation only waits for one outcome of the core.
-    Requested(Operation),
+    Pending(Operation, Steps),
 }
 
 /// Base class of all locks: a single lock of any kind, or several locks acquired together.
@@ -68,10 +65,10 @@ pub(crate) enum StartedAcquire {
 /// returns one lease.
 #[pyclass(frozen, subclass, module = "zklock")]
 pub(crate) struct Acquirable {
-    target: Box<dyn Target>,
+    pub(super) target: Box<dyn Target>,
     /// The unreleased acquires of this object. Each has the Python object that the acquire returned, and the
     /// scope that it entered. `zklock.aio` stores its own objects here.
-    levels: Arc<LockLevels>,
+    pub(super) levels: Arc<LockLevels>,
     /// Number of the newest result of `hold()`.
     holds: AtomicU64,
 }
@@ -101,7 +98,7 @@ impl Acquirable {
                 caller.record_use(&self.levels);
                 return Ok(());
             }
-            StartedAcquire::Pending(operation) | StartedAcquire::Requested(operation) => operation,
+            StartedAcquire::Pending(operation, _) => operation,
         };
         let lease = block_to_own(py, operation)??(py)?;
         caller.record_use(&self.levels);
@@ -184,9 +181,7 @@ impl Acquirable {
         block_on::admit(py)?;
         Ok(match self.target.request(caller.owner(), &|| caller.named(py), timeout)? {
             StartedAcquire::Granted(lease) => lease.into_python(py)?,
-            StartedAcquire::Pending(operation) | StartedAcquire::Requested(operation) => {
-                block_to_own(py, operation)??(py)?
-            }
+            StartedAcquire::Pending(operation, _) => block_to_own(py, operation)??(py)?,
         })
     }
 
@@ -293,7 +288,7 @@ impl Acquirable {
     }
 
     /// Returns the error for a caller that has nothing to release.
-    fn not_held(&self, owner: OwnerId, caller: &str) -> Failure {
+    pub(super) fn not_held(&self, owner: OwnerId, caller: &str) -> Failure {
         // In a forked child, report the fork instead.
         match self.target.owned_by(owner) {
             Ok(_) => self.levels.not_held(caller, &self.target.name()).into(),
@@ -515,88 +510,4 @@ impl Hold {
         let only = self.entered.load(Ordering::Relaxed) == 1;
         self.lock.get().exit(py, scope::site(py, self.number)?, only, exception)
     }
-}
-
-/// Acquire the lock for `owner`. Return a lease if the owner already holds the lock, else a pending acquire.
-#[pyfunction]
-pub(crate) fn start_acquire(
-    py: Python<'_>,
-    lock: &Acquirable,
-    owner: &Owner,
-    timeout: &Timeout,
-) -> Result<Py<PyAny>> {
-    block_on::begin(py)?;
-    Ok(match lock.target.request(owner.id, &|| owner.caller(py), timeout.0)? {
-        StartedAcquire::Granted(lease) => lease.into_python(py)?,
-        StartedAcquire::Pending(operation) => {
-            Py::new(py, Pending::start_operation(py, operation, false)?)?.into_any()
-        }
-        StartedAcquire::Requested(operation) => {
-            Py::new(py, Pending::start_operation(py, operation, true)?)?.into_any()
-        }
-    })
-}
-
-/// Store an acquire of `owner`. `handle` is its Python object, and `scope` is the scope that it entered, if
-/// any.
-#[pyfunction]
-#[pyo3(signature = (lock, owner, level, handle, scope))]
-pub(crate) fn push(
-    py: Python<'_>,
-    lock: &Acquirable,
-    owner: &Owner,
-    level: &Level,
-    handle: Py<PyAny>,
-    scope: Option<(PyRef<'_, Site>, Py<PyAny>)>,
-) {
-    let scope = scope.map(|(site, scope)| (site.0, Scope::new(scope.clone_ref(py), ScopeOwner::Task(scope))));
-    if scope.is_none() {
-        owner.record_use(&lock.levels);
-    }
-    lock.levels.push(owner.id, level.0.clone(), Handle::Made(handle), scope);
-}
-
-/// Return the object of the owner's newest unreleased acquire. For a non-reentrant lock, return the newest
-/// one of any owner.
-#[pyfunction]
-pub(crate) fn newest(py: Python<'_>, lock: &Acquirable, owner: &Owner) -> Result<Option<Py<PyAny>>> {
-    lock.newest(py, owner.id)
-}
-
-/// Remove the acquire that `newest` would return, and release it like `start_release`. Raise `NotHeld` if
-/// there is none.
-#[pyfunction]
-pub(crate) fn release_newest(
-    py: Python<'_>,
-    lock: &Acquirable,
-    owner: &Owner,
-    timeout: &ReleaseTimeout,
-) -> Result<Option<Pending>> {
-    let taken = lock.levels.take_acquired(owner.id);
-    let (acquired, _left) = taken.ok_or_else(|| lock.not_held(owner.id, "task"))?;
-    acquired::begin_release(py, &*acquired, timeout)
-}
-
-/// End the scope that the program leaves at this site, and return it. Return None if there is no such scope.
-///
-/// `only` is true if the program has entered this `Hold` only once: at most one scope can then match.
-#[pyfunction]
-#[pyo3(signature = (lock, owner, site, only, raised))]
-pub(crate) fn leave(
-    py: Python<'_>,
-    lock: &Acquirable,
-    owner: Option<&Owner>,
-    site: &Site,
-    only: bool,
-    raised: bool,
-) -> Result<Option<Py<PyAny>>> {
-    let exit = Exit { owner: scope::of_task(owner), site: site.0, only };
-    scope::leave(py, &lock.levels, &exit, raised, "task", &lock.target.name())
-}
-
-/// Return whether `owner` holds the lock. For a non-reentrant lock, return whether it is held through this
-/// object.
-#[pyfunction]
-pub(crate) fn owned_by(lock: &Acquirable, owner: &Owner) -> Result<bool> {
-    lock.owned_by(owner.id)
 }

@@ -11,7 +11,7 @@ use crate::args::arguments::{ReleaseTimeout, release_timeout};
 use crate::args::checked::{Flag, Number};
 use crate::args::names;
 use crate::bridge::block_on::{at_once, block_on};
-use crate::bridge::pending::{Pending, operation};
+use crate::bridge::pending::{Pending, Steps, operation};
 use crate::errors::{Failure, Result, class};
 
 /// Waits until the server has acknowledged a release. A release that does not free the lock sends no request,
@@ -109,7 +109,7 @@ pub(crate) fn begin_release(
     });
     match ended {
         Some(end) => Ok(end.map(|()| None)?),
-        None => Pending::start_operation(py, operation(released), true).map(Some),
+        None => Pending::start_operation(py, operation(released), Steps::One).map(Some),
     }
 }
 

@@ -7,7 +7,7 @@ use zklock::internal::{self, ClientHandle, Escaped, OwnerId, shown_hosts};
 
 use crate::bridge::block_on::block_on;
 use crate::bridge::gevent::caller;
-use crate::bridge::pending::{Pending, operation};
+use crate::bridge::pending::{Pending, Steps, operation};
 use crate::client::Client;
 use crate::contender::Contender;
 use crate::errors::Result;
@@ -26,10 +26,11 @@ impl Target for AnyLock {
         }
         Ok(match internal::request(self, owner, &caller()?, timeout)? {
             internal::Requested::Granted(lease) => StartedAcquire::Granted(lease),
-            internal::Requested::Pending(pending) if matches!(self, AnyLock::Lock(_)) => {
-                StartedAcquire::Requested(operation(pending))
+            internal::Requested::Pending(pending) => {
+                // A permit takes a mutex first.
+                let steps = if matches!(self, AnyLock::Lock(_)) { Steps::One } else { Steps::Several };
+                StartedAcquire::Pending(operation(pending), steps)
             }
-            internal::Requested::Pending(pending) => StartedAcquire::Pending(operation(pending)),
         })
     }
 

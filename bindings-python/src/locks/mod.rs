@@ -2,6 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod acquired;
+pub(crate) mod asyncio;
 pub(crate) mod client_arg;
 pub(crate) mod election;
 pub(crate) mod lease;

@@ -10,7 +10,7 @@ use zklock::internal::{self, Escaped, OwnerId, shown_hosts};
 
 use crate::args::checked::wrong_type;
 use crate::bridge::gevent::caller;
-use crate::bridge::pending::operation;
+use crate::bridge::pending::{Steps, operation};
 use crate::errors::Result;
 use crate::locks::acquire::{Acquirable, StartedAcquire, Target};
 use crate::locks::lock::Lock;
@@ -24,7 +24,10 @@ impl Target for Arc<zklock::MultiLock> {
         timeout: zklock::Timeout,
     ) -> Result<StartedAcquire> {
         let (locks, caller) = (Self::clone(self), caller()?);
-        Ok(StartedAcquire::Pending(operation(async move { locks.acquire_as(&caller, timeout).await })))
+        Ok(StartedAcquire::Pending(
+            operation(async move { locks.acquire_as(&caller, timeout).await }),
+            Steps::Several,
+        ))
     }
 
     fn owned_by(&self, owner: OwnerId) -> zklock::Result<bool> {
