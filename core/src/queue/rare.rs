@@ -17,8 +17,9 @@ pub(crate) trait Empty: Default + 'static {
     fn is_unused(&self) -> bool;
 }
 
-/// A collection that is nearly always empty. It is allocated when it is first borrowed mutably.
-/// [`trim`](Self::trim) frees it if it is empty again.
+/// A collection that is nearly always empty. It is allocated when it is first borrowed mutably, so
+/// use [`filled`](Self::filled) for a change that needs an entry. [`trim`](Self::trim) frees it if
+/// it is empty again.
 #[derive(Clone, Debug)]
 pub(crate) struct Rare<T>(Option<Box<T>>);
 
@@ -34,7 +35,7 @@ impl<T: Empty> Rare<T> {
         self.0.take_if(|all| all.is_unused());
     }
 
-    /// Returns the collection for a removal, or `None` if it has no entry.
+    /// Returns the collection to change its entries, or `None` if it is not allocated.
     pub(crate) fn filled(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::Directory;
 use super::pacing::Pacing;
-use super::waiters::Waiter;
+use super::waiters::{Waiter, Waiters};
 use crate::driver::mailbox::AcquireAttempt;
 use crate::driver::timers::Timers;
 use crate::lease::hold::{HoldId, HoldTable};
@@ -88,7 +88,7 @@ impl Cohort {
 
 impl Directory {
     pub(super) fn update_representative(&mut self) {
-        if let Some(cohort) = self.waiters.cohort_mut() {
+        if let Some(cohort) = self.waiters.filled().and_then(Waiters::cohort_mut) {
             self.needs_flush |= cohort.update_queue(&mut self.queue);
         }
     }
@@ -97,7 +97,8 @@ impl Directory {
     /// For the representative, this is the first waiter in the line. For any other contender, it is
     /// the contender itself. Returns `None` if the waiter has already left.
     pub(super) fn granted_waiter(&mut self, join: JoinId) -> Option<Waiter> {
-        if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
+        let cohort = self.waiters.filled().and_then(Waiters::cohort_mut);
+        if !cohort.is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join);
         }
         self.needs_flush = true;
@@ -114,7 +115,8 @@ impl Directory {
     /// representative, these are all waiters in the line. For any other contender, it is the
     /// contender itself.
     pub(super) fn refused_waiters(&mut self, join: JoinId) -> Vec<Waiter> {
-        if !self.waiters.cohort_mut().is_some_and(|cohort| cohort.end(join)) {
+        let cohort = self.waiters.filled().and_then(Waiters::cohort_mut);
+        if !cohort.is_some_and(|cohort| cohort.end(join)) {
             return self.remove_waiter(join).into_iter().collect();
         }
         let mut refused = Vec::new();

@@ -7,15 +7,20 @@ use super::Directory;
 use crate::driver::timers::Timers;
 use crate::error::loss_reason::LossReason;
 use crate::lease::hold::HoldId;
+use crate::queue::rare::Rare;
 use crate::queue::{Event, NodeName};
 
 impl Directory {
     /// Handles the end of the session, which removes all nodes.
     pub(super) fn end_session(&mut self, timers: &mut Timers) {
-        self.delayed_creates.clear();
-        self.waiters.end_session();
+        self.delayed_creates = Rare::default();
+        if let Some(waiters) = self.waiters.filled() {
+            waiters.end_session();
+        }
         self.watches.forget();
-        self.releases.end_session();
+        if let Some(releases) = self.releases.filled() {
+            releases.end_session();
+        }
         self.forget_kept(timers);
         self.holders.cancel_all_alarms(timers);
         self.lose_all(LossReason::SessionExpired);

@@ -148,6 +148,7 @@ impl Directory {
                 self.watches.ended(*ticket);
                 self.note_fired(*ticket);
             }
+            Event::WatchHold(_) => self.trim(),
             Event::Watched(ticket, outcome) if *outcome != Outcome::Done(()) => self.watches.ended(*ticket),
             _ => {}
         }
@@ -302,7 +303,7 @@ impl Directory {
     /// Removes a waiter. Returns `None` if the waiter was already answered, for example because a
     /// holder handed it the lock.
     fn remove_waiter(&mut self, join: JoinId) -> Option<Waiter> {
-        let waiter = self.waiters.remove(join)?;
+        let waiter = self.waiters.filled()?.remove(join)?;
         self.forget_grace(&waiter.attempt);
         Some(waiter)
     }
@@ -464,10 +465,11 @@ impl Directory {
             }
         }
         if std::mem::take(&mut self.listed) {
-            self.waiters.note_contended(&self.queue);
+            if let Some(waiters) = self.waiters.filled() {
+                waiters.note_contended(&self.queue);
+            }
         }
         self.watches.flush(connection, timers, self.queue.has_waiters());
-        self.trim();
         if self.queue.awaits_permits() {
             // All attempts in a directory share its holds.
             if let Some(attempt) = self.waiters.attempts().next() {
@@ -476,8 +478,10 @@ impl Directory {
         }
     }
 
-    /// Frees the memory of collections that are empty.
+    /// Frees the memory of empty collections, because a hold lasts long. Most directories have a
+    /// short hold and are then dropped as a whole.
     fn trim(&mut self) {
+        self.queue.trim();
         self.waiters.trim();
         self.releases.trim();
         self.revoked.trim();

@@ -274,13 +274,18 @@ impl Queue {
         if next.is_none() {
             // Free the memory: most queues have nothing to do for a long time.
             self.actions = VecDeque::new();
-            self.entries.trim();
-            self.deletes.trim();
-            if let Some(view) = &mut self.view {
-                view.trim();
-            }
         }
         next
+    }
+
+    /// Frees the memory of empty collections. Call this when nothing is expected to happen for a
+    /// long time.
+    pub fn trim(&mut self) {
+        self.entries.trim();
+        self.deletes.trim();
+        if let Some(view) = &mut self.view {
+            view.trim();
+        }
     }
 
     /// Returns our nodes in the order of the queue.
