@@ -1,10 +1,23 @@
 /** Keeps the process alive while operations are pending. */
 
-import { clearInterval, setInterval } from './timers';
+import { clearTimeout, setInterval } from './timers';
 
 // The longest delay that Node's timers accept. A timer is used because it keeps the process alive without a file
 // descriptor.
 const LONGEST = 2 ** 31 - 1;
+
+/**
+ * The timer of this thread, which keeps the process alive while an operation requires it. There is one for all
+ * operations, because creating a timer takes longer than changing whether this one keeps the process alive.
+ *
+ * It is created when this module is loaded, not by the first operation. Otherwise it would keep the async context of
+ * that operation, and with it a scope that the program has abandoned. It calls a function of Node, so that it does not
+ * keep this module, which some test runners load again for each file.
+ */
+const timer = setInterval(clearTimeout, LONGEST, undefined).unref();
+
+/** The number of `KeepAlive` objects that require the process to stay alive. */
+let required = 0;
 
 /** Counts pending operations: it is called when an operation begins and when it ends. */
 export interface Pending {
@@ -32,7 +45,7 @@ export function combinePending(all: Iterable<Pending>): Pending {
 export class KeepAlive implements Pending {
   #pending = 0;
   #always: boolean | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #requires = false;
 
   /** Records that an operation began. */
   begin(): void {
@@ -53,12 +66,11 @@ export class KeepAlive implements Pending {
   }
 
   #update(): void {
-    const wanted = this.#always ?? this.#pending > 0;
-    if (wanted) {
-      this.#timer ??= setInterval(() => undefined, LONGEST);
-    } else {
-      clearInterval(this.#timer);
-      this.#timer = undefined;
-    }
+    const requires = this.#always ?? this.#pending > 0;
+    if (requires === this.#requires) return;
+    this.#requires = requires;
+    required += requires ? 1 : -1;
+    if (required === 0) timer.unref();
+    else if (requires && required === 1) timer.ref();
   }
 }

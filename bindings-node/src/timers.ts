@@ -8,7 +8,7 @@ import * as timers from 'node:timers';
 
 // Looked up once, because fake timers also replace the functions of `node:timers`. Does not use `globalThis`, because a
 // test runner may have replaced its functions before it loads this package.
-export const { setInterval, clearInterval, setTimeout, clearTimeout, setImmediate } = timers;
+export const { setInterval, setTimeout, clearTimeout, setImmediate } = timers;
 
 /** Raises an error as an uncaught exception. */
 export function throwUncaught(error: unknown): void {

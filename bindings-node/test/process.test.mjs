@@ -101,6 +101,26 @@ scenario('fake timers that a test installs do not prevent a process from waiting
   assert.deepEqual([code, stdout], [0, 'granted\n']);
 });
 
+scenario('the async context of the first operation is not kept', async () => {
+  const { code, stdout, stderr } = await run(
+    `import { AsyncLocalStorage } from 'node:async_hooks';
+    import { Client } from 'zklock';
+    const client = new Client();
+    const kept = await (async () => {
+      const values = {};
+      await new AsyncLocalStorage().run(values, () => client.ready());
+      return new WeakRef(values);
+    })();
+    await client.close();
+    for (let turn = 0; turn < 100 && kept.deref() !== undefined; turn++) {
+      await new Promise(setImmediate);
+      gc();
+    }
+    console.log(kept.deref());`,
+  );
+  assert.deepEqual([code, stdout, stderr], [0, 'undefined\n', '']);
+});
+
 scenario('timers may be numbers, as they are in a browser and in jsdom', async () => {
   const { code, stdout, stderr } = await run(
     `const { setInterval: set, clearInterval: clear } = globalThis;
