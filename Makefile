@@ -107,7 +107,7 @@ bench-failover: toolchains ## Benchmark the time from the kill of a process or s
 # QUICK=1: takes three minutes instead of seven. BENCH: further arguments, such as `--peers rust kazoo`.
 .PHONY: bench-cost
 bench-cost: toolchains ## Measure the memory, threads and wake-ups that a client costs its process (benches/README.md)
-	@python3 benches/prepare.py --published
+	@python3 benches/prepare.py
 	@cd benches && PYTHONPATH=.:../tests:../tools ../.make/bench/bin/python -m cost $(if $(QUICK),--quick) $(BENCH)
 
 .PHONY: bench-embedded

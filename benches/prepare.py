@@ -1,11 +1,8 @@
 """Builds the optimized programs for `make bench`: python3 benches/prepare.py. Prints the names of the
 programs that cannot be built on this machine.
 
-The products are in `benches/target`, except cargo's, which are in `target/release`. The debug builds for the
-tests are not changed.
-
-With `--published`, also builds zklock as its packages are built, for `make bench-cost`. These products are in
-`benches/target/published` and `target/dist`.
+zklock and the client alone are built with the profile of the published packages. The products are in
+`benches/target`, except cargo's, which are in `target/dist`. The debug builds for the tests are not changed.
 """
 
 from __future__ import annotations
@@ -24,10 +21,9 @@ from parts import BUILT, PARTS, STAMPS  # noqa: E402
 
 TARGET = BENCHES / "target"
 WORKERS = BENCHES / "locks" / "workers"
-RELEASE = ROOT / "target" / "release"
-PUBLISHED = TARGET / "published"
 DIST = ROOT / "target" / "dist"
 VENV = STAMPS / "bench"
+PACKAGES = ("zklock-python", "zklock-node", "zklock-worker", "zklock-bench-locks")
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> None:
@@ -36,9 +32,9 @@ def run(*command: str | Path, cwd: Path = ROOT) -> None:
         raise SystemExit(f"failed: {' '.join(map(str, command))}")
 
 
-def library(built: Path, name: str) -> Path:
-    """Return the path of a shared library in a directory of cargo's products."""
-    found = [built / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
+def library(name: str) -> Path:
+    """Return the path of a shared library that cargo has built."""
+    found = [DIST / f"lib{name}{suffix}" for suffix in (".so", ".dylib")]
     return next((path for path in found if path.exists()), found[0])
 
 
@@ -46,33 +42,25 @@ def rust() -> None:
     """Build the workers and both bindings in one call. With separate calls cargo might build a dependency
     several times, each time with different features.
     """
-    run("cargo", "build", "--locked", "--release", "--workspace", "--quiet")
-
-
-def published() -> None:
-    """Build zklock as its packages are built: smaller, and slower to build."""
-    packages = ("-p", "zklock-python", "-p", "zklock-node", "-p", "zklock-worker")
+    packages = [f"--package={name}" for name in PACKAGES]
     run("cargo", "build", "--locked", "--quiet", "--profile", "dist", *packages)
-    PUBLISHED.mkdir(exist_ok=True)
-    python(DIST, PUBLISHED)
-    node(DIST, PUBLISHED)
 
 
-def python(built: Path, target: Path) -> None:
+def python() -> None:
     """Copy the Python package with the optimized extension."""
-    package = target / "python" / "zklock"
+    package = TARGET / "python" / "zklock"
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(
         ROOT / "bindings-python" / "python" / "zklock",
         package,
         ignore=shutil.ignore_patterns("*.so", "__pycache__"),
     )
-    shutil.copy2(library(built, "_zklock"), package / "_zklock.abi3.so")
+    shutil.copy2(library("_zklock"), package / "_zklock.abi3.so")
 
 
-def node(built: Path, target: Path) -> None:
+def node() -> None:
     """Copy the Node package with the optimized addon."""
-    source, package = ROOT / "bindings-node", target / "node"
+    source, package = ROOT / "bindings-node", TARGET / "node"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
     for name in ("package.json", "index.mjs"):
@@ -80,7 +68,7 @@ def node(built: Path, target: Path) -> None:
     for name in ("dist", "addon"):
         shutil.copytree(source / name, package / name)
     (addon,) = (package / "addon").glob("*.node")
-    shutil.copy2(library(built, "zklock_node"), addon)
+    shutil.copy2(library("zklock_node"), addon)
 
 
 def java() -> None:
@@ -118,16 +106,14 @@ def main() -> int:
     TARGET.mkdir(exist_ok=True)
     os.environ.pop("NAPI_TYPE_DEF_TMP_FOLDER", None)
     rust()
-    python(RELEASE, TARGET)
-    node(RELEASE, TARGET)
+    python()
+    node()
     for program, make in (("javac", java), ("go", go)):
         if shutil.which(program) is None:
             print(f"not built: programs that need {program} on the PATH", flush=True)
         else:
             make()
     servers()
-    if "--published" in sys.argv[1:]:
-        published()
     return 0
 
 

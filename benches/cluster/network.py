@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from harness.processes import reap, spawn
-from locks.peers import RELEASE
+from locks.peers import DIST
 
-PROGRAM = RELEASE / "bench-proxy"
+PROGRAM = DIST / "bench-proxy"
 
 
 class Bytes(NamedTuple):

@@ -14,7 +14,7 @@ from cost.process import activity, between, collect_garbage, size
 from cost.report import PUBLISHED, Json, table
 from harness.server import Standalone
 from harness.worker import Pending, Worker
-from locks.programs import AS_PUBLISHED, Program
+from locks.programs import PROGRAMS, Program
 from locks.results import RESULTS, idle, machine
 from locks.servers import ZOOKEEPER
 
@@ -151,7 +151,7 @@ def main() -> int:
     given = parser.parse_args()
     pace = QUICK if given.quick else FULL
     began, idle_before = time.monotonic(), idle()
-    programs = [AS_PUBLISHED[name] for name in given.peers]
+    programs = [PROGRAMS[name] for name in given.peers]
     skipped = {one.name: what for one in programs if (what := one.missing()) is not None}
     told: Json = {
         "day": time.strftime("%Y-%m-%d"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from harness.paths import JARS, NODE, PYTHON
-from locks.peers import PUBLISHED
+from locks.peers import TARGET
 
 Json = dict[str, float]
 
@@ -69,7 +69,7 @@ def _curator() -> list[Path]:
 def packages(names: Iterable[str], quick: bool) -> dict[str, Json]:
     """Return sizes in MB and times in milliseconds of these programs."""
     times = 3 if quick else 9
-    python, node = PUBLISHED / "python" / "zklock", PUBLISHED / "node" / "index.mjs"
+    python, node = TARGET / "python" / "zklock", TARGET / "node" / "index.mjs"
 
     def in_python(module: str) -> float:
         env = {"PYTHONPATH": str(python.parent)}

@@ -14,9 +14,7 @@ BENCHES = Path(__file__).resolve().parent.parent
 ROOT = BENCHES.parent
 WORKERS = BENCHES / "locks" / "workers"
 TARGET = BENCHES / "target"
-RELEASE = ROOT / "target" / "release"
-# Builds of zklock with the profile of its published packages.
-PUBLISHED = TARGET / "published"
+# Cargo's products with the profile of the published packages.
 DIST = ROOT / "target" / "dist"
 
 MUTEX = frozenset({"mutex"})
@@ -82,7 +80,7 @@ def _node(script: str) -> tuple[str, ...]:
 def plain(design: str) -> tuple[str, ...]:
     """Return the command of a design on the plain client."""
     # `{task}` is replaced by the task.
-    return (str(RELEASE / "bench-plain"), "{task}", design)
+    return (str(DIST / "bench-plain"), "{task}", design)
 
 
 _OURS = {"PYTHONPATH": str(TARGET / "python")}
@@ -104,7 +102,7 @@ _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=
 BARE = Peer("bare", "a bare request", plain("bare"), queues=False)
 
 PEERS = (
-    Peer("rust", "zklock, Rust", (str(RELEASE / "bench-zklock"),), ALL_KINDS, _EVERYTHING),
+    Peer("rust", "zklock, Rust", (str(DIST / "bench-zklock"),), ALL_KINDS, _EVERYTHING),
     Peer("python", "zklock, Python", _python("zklock_threads"), ALL_KINDS, _EVERYTHING, env=_OURS),
     Peer("asyncio", "zklock, asyncio", _python("zklock_tasks"), ALL_KINDS, _EVERYTHING, env=_OURS),
     Peer(

@@ -13,7 +13,7 @@ from harness.built import NotBuilt
 from harness.paths import CLASSES, GO_WORKER, JARS, JAVA, NODE, PYTHON, TESTS
 from harness.surfaces import Surface
 from harness.worker import Worker
-from locks.peers import DIST, PUBLISHED, RELEASE, TARGET
+from locks.peers import DIST, TARGET
 
 
 @dataclass(frozen=True)
@@ -60,22 +60,18 @@ def _java(*options: str) -> tuple[str, ...]:
 _COMPACT = ("-Xmx1g", "-XX:MinHeapFreeRatio=5", "-XX:MaxHeapFreeRatio=10")
 
 
-def _ours(built: Path, packages: Path) -> tuple[Program, ...]:
-    """Return the programs with zklock, from directories of cargo's products and of packages."""
-    in_python = {"PYTHONPATH": str(packages / "python")}
-    in_node = {"ZKLOCK_NODE_PACKAGE": str(packages / "node")}
-    worker = str(TESTS / "workers" / "node_worker.mjs")
-    return (
-        Program("rust", (str(built / "zklock-worker"),), "", shown="zklock, Rust"),
-        Program("python", (PYTHON, "-m", "workers.python_worker"), "", shown="zklock, Python", env=in_python),
-        Program("node", (NODE, worker), "", shown="zklock, Node", env=in_node),
-    )
-
+_IN_PYTHON = {"PYTHONPATH": str(TARGET / "python")}
+_IN_NODE = {"ZKLOCK_NODE_PACKAGE": str(TARGET / "node")}
+_NODE_WORKER = str(TESTS / "workers" / "node_worker.mjs")
 
 PROGRAMS = {
     program.name: program
     for program in (
-        *_ours(RELEASE, TARGET),
+        Program("rust", (str(DIST / "zklock-worker"),), "", shown="zklock, Rust"),
+        Program(
+            "python", (PYTHON, "-m", "workers.python_worker"), "", shown="zklock, Python", env=_IN_PYTHON
+        ),
+        Program("node", (NODE, _NODE_WORKER), "", shown="zklock, Node", env=_IN_NODE),
         Program(
             "curator",
             _java(*_COMPACT),
@@ -86,11 +82,8 @@ PROGRAMS = {
         Program("kazoo", (PYTHON, "-m", "peers.kazoo_worker"), "", shown="kazoo"),
         Program("go", (str(GO_WORKER),), "", shown="go-zookeeper"),
         Program("etcd", (str(TARGET / "etcd-line"),), "", shown="etcd"),
-        Program("alone", (str(RELEASE / "bench-alone"),), "", shown="the client alone"),
+        Program("alone", (str(DIST / "bench-alone"),), "", shown="the client alone"),
     )
 }
-
-# The same programs, but with zklock built as its packages are published.
-AS_PUBLISHED = PROGRAMS | {program.name: program for program in _ours(DIST, PUBLISHED)}
 
 OURS = ("rust", "python", "node")

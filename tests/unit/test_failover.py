@@ -30,7 +30,7 @@ from failover.samples import (
     summary,
 )
 from harness.paths import REPOSITORY
-from locks.peers import BENCHES, RELEASE, TARGET
+from locks.peers import BENCHES, DIST, TARGET
 from locks.programs import OURS, PROGRAMS
 from locks.report import filled
 
@@ -198,14 +198,14 @@ def test_the_timeout_is_sized_by_the_figures_of_zklock() -> None:
 
 
 def test_the_benchmark_builds_each_program_that_it_starts() -> None:
-    """`benches/prepare.py` builds the programs of the workspace in release mode, and those in Go by name."""
+    """`benches/prepare.py` builds the programs of these two crates, and those in Go by name."""
     folders = [REPOSITORY / "tests/workers/rust", BENCHES / "locks/workers/rust"]
     built = {path.stem for folder in folders for path in (folder / "src" / "bin").glob("*")}
     for folder in folders:
         built |= set(re.findall(r'name = "(.*)"', (folder / "Cargo.toml").read_text()))
     prepared = (BENCHES / "prepare.py").read_text()
     programs = [Path(program.command[0]) for program in PROGRAMS.values()]
-    assert {path.name for path in programs if path.parent == RELEASE} <= built
+    assert {path.name for path in programs if path.parent == DIST} <= built
     in_go = {path.name for path in programs if path.parent == TARGET}
     assert in_go == {"etcd-line"}
     for name in in_go:

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use zklock_bench_locks::{Gate, Stopwatch, Task};
 use zookeeper_client::{Client, Error, OneshotWatcher};
 
-use super::{NUMBERED, Result, make};
+use super::nodes::{DATA, NUMBERED, PREFIX};
+use super::{Result, make};
 
 /// Number of predecessors that a waiter watches.
 const WATCHED: usize = 2;
@@ -63,10 +64,10 @@ pub(super) async fn start(task: &Task, clients: &[Client], gate: &Arc<Gate>) -> 
 
 /// Returns the name of a new node, with a watch on it, when no older node is left.
 async fn acquire(client: &Client, path: &str, shared: &Shared) -> Result<(String, Option<OneshotWatcher>)> {
-    let numbered = format!("{path}/n-");
-    let create = client.create(&numbered, b"", &NUMBERED);
+    let numbered = format!("{path}/{PREFIX}");
+    let create = client.create(&numbered, DATA, &NUMBERED);
     let ((_, sequence), mut names) = tokio::try_join!(create, client.list_children(path))?;
-    let ours = format!("n-{sequence}");
+    let ours = format!("{PREFIX}{sequence}");
     shared.change(|nodes| {
         nodes.insert(ours.clone());
     });

@@ -12,6 +12,7 @@
 //! * `lookahead`: sends the requests of zklock's hand-off, without its logic and safety.
 
 mod lookahead;
+mod nodes;
 mod relay;
 
 use std::pin::Pin;
@@ -20,15 +21,13 @@ use std::sync::Arc;
 use spawns_core::{Spawn, enter};
 use tokio::runtime::Builder;
 use zklock_bench_locks::{Gate, Stopwatch, Task, serve};
-use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, Error};
+use zookeeper_client::{Client, Error};
+
+use self::nodes::{DATA, DIRECTORY, NODE, NUMBERED, PREFIX};
 
 const VERSION: &str = "zookeeper-client 0.11.2";
 
 type Result<T> = std::result::Result<T, Error>;
-
-const NODE: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-const NUMBERED: CreateOptions<'static> = CreateMode::EphemeralSequential.with_acls(Acls::anyone_all());
-const DIRECTORY: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 
 /// Spawns the client's tasks on the thread's runtime.
 struct OnRuntime;
@@ -156,8 +155,8 @@ async fn acquire(design: Design, client: &Client, path: &str, alone: bool) -> Re
     match design {
         Design::Bare | Design::Relay | Design::Lookahead => unreachable!("has no lock of its own"),
         Design::Raw => {
-            let numbered = format!("{path}/n-");
-            let create = client.create(&numbered, b"", &NUMBERED);
+            let numbered = format!("{path}/{PREFIX}");
+            let create = client.create(&numbered, DATA, &NUMBERED);
             let sequence = if alone {
                 tokio::try_join!(create, client.get_children(path))?.0.1
             } else {
