@@ -81,6 +81,25 @@ scenario('a pending acquire of an unref()ed client does not keep the process ali
   await lease.release();
 });
 
+scenario('a pending acquire keeps the process alive although the operations of other clients end', async (t) => {
+  const mutex = new Mutex(await connected(t), freshPath());
+  const lease = await mutex.acquire();
+  const { code, stdout } = await run(
+    `${PRELUDE}
+    void mutex.acquire().then(() => console.log('granted'));
+    const others = [new Client(), new Client().unref()];
+    for (const other of others) await (await new Mutex(other, path + '-other').acquire()).release();
+    await Promise.all(others.map((other) => other.close()));
+    console.log('others ended');`,
+    {
+      args: [mutex.path],
+      // The process would exit before the grant if the other clients' operations ended the requirement of this one.
+      onLine: (line) => line.startsWith('others') && void untilContenders(mutex.path, 2).then(() => lease.release()),
+    },
+  );
+  assert.deepEqual([code, stdout], [0, 'others ended\ngranted\n']);
+});
+
 scenario('fake timers that a test installs do not prevent a process from waiting later', async (t) => {
   const mutex = new Mutex(await connected(t), freshPath());
   const lease = await mutex.acquire();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -204,6 +205,9 @@ def test_the_benchmark_builds_each_program_that_it_starts() -> None:
     for folder in folders:
         built |= set(re.findall(r'name = "(.*)"', (folder / "Cargo.toml").read_text()))
     prepared = (BENCHES / "prepare.py").read_text()
+    for folder in folders:
+        crate = tomllib.loads((folder / "Cargo.toml").read_text())["package"]["name"]
+        assert f'"{crate}"' in prepared
     programs = [Path(program.command[0]) for program in PROGRAMS.values()]
     assert {path.name for path in programs if path.parent == DIST} <= built
     in_go = {path.name for path in programs if path.parent == TARGET}
