@@ -270,15 +270,19 @@ def test_s563_a_paused_zklock(server: Standalone, observer: Observer, path: str,
 
 
 def test_s691_a_pause_in_which_the_lock_can_still_be_proven(
-    server: Standalone, observer: Observer, path: str, log: Log
+    proxy: Proxy, observer: Observer, path: str, log: Log
 ) -> None:
     """After a pause, the command continues if a server confirms the lock before the term ends."""
     flags = ["run", "--session-timeout", "20", "--kill-after", "5", "-v", "--log", "json"]
-    with Command(server.hosts, *flags, path, "--", *log.job("tick", "60")) as command:
+    with Command(proxy.hosts, *flags, path, "--", *log.job("tick", "60")) as command:
         log.wait("tick")
         command.signal(signal.SIGSTOP)
+        # Without the delay, a server could confirm the lock before `zklock` notices that it was paused.
+        proxy.black_hole()
         time.sleep(5.2)  # the pause
         command.signal(signal.SIGCONT)
+        eventually(lambda: '"stopped"' in command.errors(), "the job is stopped")
+        proxy.heal()
         log.wait("tick", len(log.events("tick")) + 10)
         assert log.events("SIGTERM") == []
         command.signal(signal.SIGTERM)
