@@ -41,6 +41,14 @@ pub(crate) fn block_if_signalled() {
     }
 }
 
+/// Like [`block_if_signalled`], for a thread that is attached to the interpreter. Other threads can run Python
+/// code meanwhile.
+pub(crate) fn wait_if_signalled(py: Python<'_>) {
+    if SIGNALLED.load(Ordering::Acquire) != 0 {
+        py.detach(block_if_signalled);
+    }
+}
+
 /// Returns `true` if the process is ending.
 pub(crate) fn is_ending() -> bool {
     ENDING.load(Ordering::Acquire)
@@ -64,7 +72,7 @@ pub(crate) fn pause(py: Python<'_>) -> PyResult<()> {
     if !is_ending() {
         return Ok(());
     }
-    py.detach(block_if_signalled);
+    wait_if_signalled(py);
     if !is_main_thread(py)? {
         py.detach(|| {
             std::thread::sleep(PAUSE);

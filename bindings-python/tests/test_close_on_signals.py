@@ -7,6 +7,7 @@ import signal
 import pytest
 import scripts
 from harness.observer import Observer
+from harness.proxy import Proxy
 
 import zklock
 
@@ -84,6 +85,22 @@ def test_sigterm_closes_the_clients_and_ends_the_process(
         # Check without waiting, because the session was closed before the process ended.
         observer.assert_free(path)
         assert len(observer.queue(path + "-busy")) == 1
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("asleep", "busy")])
+def test_a_program_gets_no_error_while_another_client_is_slow_to_close(
+    client: zklock.Client, hosts: str, path: str, way: str
+) -> None:
+    """One client waits for the server's reply, so the program lives on while its other client is closed."""
+    with Proxy(hosts) as proxy, zklock.Mutex(client, path + "-busy"):
+        slow = f"slow = zklock.Client({proxy.hosts!r}, session_timeout=4).connect()\n"
+        with scripts.start(HOLD + slow + scripts.textwrap.dedent(WAYS[way]), hosts, path) as program:
+            assert program.stdout is not None
+            assert program.stdout.readline() == "ready\n"
+            proxy.black_hole()
+            program.send_signal(signal.SIGTERM)
+            assert program.communicate(timeout=20) == ("", "")
+            assert program.returncode == -signal.SIGTERM
 
 
 def test_without_close_on_signals_the_lock_stays_taken(observer: Observer, hosts: str, path: str) -> None:

@@ -127,6 +127,7 @@ where
     let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
     // An operation that needs no reply from a server, such as re-entry, completes on the first poll.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        exit::wait_if_signalled(py);
         return Ok(Some(output));
     }
     log::refresh(py)?;

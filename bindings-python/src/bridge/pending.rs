@@ -24,6 +24,7 @@ use crate::bridge::loop_inbox::{Abandonable, Awaited, Inbox};
 use crate::bridge::{asyncio_tasks, block_on, delivery_thread, log, loop_inbox, trio};
 use crate::contender::Contender;
 use crate::errors::Result;
+use crate::exit;
 use crate::modules::{attribute, interned};
 
 /// An outcome of the core that can be converted into a Python object.
@@ -293,6 +294,8 @@ impl Pending {
     /// Return the outcome, or raise its exception.
     fn take(&self, py: Python<'_>) -> Result<Py<PyAny>> {
         let outcome = self.shared.state().outcome.take();
+        // After taking it: the error of a client that a signal closes arrives after the signal.
+        exit::wait_if_signalled(py);
         match outcome {
             Some(outcome) => Ok(outcome?(py)?),
             None => {
