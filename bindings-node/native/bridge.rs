@@ -97,9 +97,10 @@ pub struct Bridge {
 }
 
 struct Shared {
-    /// Present while an operation runs or a client is open. Only the JavaScript thread creates and
-    /// drops it.
-    wake: Mutex<Option<Wake<Delivery>>>,
+    /// Present while an operation runs or a client is open. Only the JavaScript thread sets it. It is
+    /// called while this is unlocked, because the JavaScript thread starts the next operation before
+    /// the call returns.
+    wake: Mutex<Option<Arc<Wake<Delivery>>>>,
     operations: Mutex<Operations>,
     /// The clients of this environment, which are closed when it ends.
     clients: Mutex<Vec<Weak<Client>>>,
@@ -163,7 +164,7 @@ impl Bridge {
             // Use the error code of a library thread that cannot be started.
             let refused =
                 |error: napi::Error| Failure { code: "CONNECTION_FAILED", message: error.reason.clone() };
-            *wake = Some(made.map_err(refused)?);
+            *wake = Some(Arc::new(made.map_err(refused)?));
         }
         Ok(())
     }
@@ -184,7 +185,7 @@ impl Bridge {
         if any && self.settle.borrow_back(&self.env).and_then(|settle| self.shared.deliver(&settle)).is_err()
         {
             // Deliver the outcomes in a later iteration of the event loop.
-            self.shared.wake().as_ref().inspect(|wake| wake.call());
+            self.shared.call_wake();
         }
         done
     }
@@ -238,8 +239,14 @@ impl Shared {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wake(&self) -> MutexGuard<'_, Option<Wake<Delivery>>> {
+    fn wake(&self) -> MutexGuard<'_, Option<Arc<Wake<Delivery>>>> {
         self.wake.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notifies the JavaScript thread, unless it has already taken the outcomes.
+    fn call_wake(&self) {
+        let wake = self.wake().clone();
+        wake.inspect(|wake| wake.call());
     }
 
     /// Creates the thread-safe function, which delivers all outcomes whenever it is called.
@@ -317,8 +324,7 @@ impl Shared {
         drop(operations);
         drop(operation);
         if wake {
-            // Absent if the outcome was taken in the meantime.
-            self.wake().as_ref().inspect(|wake| wake.call());
+            self.call_wake();
         }
     }
 }
