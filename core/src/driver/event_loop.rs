@@ -37,7 +37,7 @@ use crate::error::{Error, Result};
 use crate::lease::EnterOutcome;
 use crate::lease::hold::Notice;
 use crate::queue::{Access, Event, Intent, JoinId, Outcome};
-use crate::runtime::random;
+use crate::runtime::{random, same_thread};
 use crate::session::CLOSE_LIMIT;
 use crate::session::term::Term;
 
@@ -59,21 +59,11 @@ pub(crate) async fn drive(options: ClientOptions, inbox: Inbox) {
             () = driver.timers.next() => None,
             Some(input) = receiver.recv() => Some(input),
         };
-        let mut shared = shared.lock();
-        driver.directories.exchange(&mut shared);
-        if let Some(input) = input {
-            let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
-            if let ControlFlow::Break(done) = driver.drain_inbox(std::iter::once(input).chain(more)) {
-                break done;
-            }
-        } else {
-            driver.run_due_alarms();
+        // The operations that this step wakes continue after it, when the directories are unlocked.
+        let step = same_thread::carry_on_like_tasks(|| driver.step(&shared, input, &mut receiver));
+        if let ControlFlow::Break(done) = step {
+            break done;
         }
-        driver.flush();
-        if driver.is_drained() {
-            break None;
-        }
-        driver.directories.exchange(&mut shared);
     };
     driver.close(done, receiver).await;
 }
@@ -131,6 +121,30 @@ impl Driver {
             warned: false,
             searches: DeadlockSearches::default(),
         }
+    }
+
+    /// Handles an input and those that have arrived meanwhile, or the alarms that are due, and
+    /// carries out the resulting actions. Stops if the client closes.
+    fn step(
+        &mut self,
+        shared: &SharedDirectories,
+        input: Option<Input>,
+        receiver: &mut mpsc::UnboundedReceiver<Input>,
+    ) -> ControlFlow<Option<oneshot::Sender<()>>> {
+        let mut shared = shared.lock();
+        self.directories.exchange(&mut shared);
+        if let Some(input) = input {
+            let more = std::iter::from_fn(|| receiver.try_recv().ok()).take(BATCH);
+            self.drain_inbox(std::iter::once(input).chain(more))?;
+        } else {
+            self.run_due_alarms();
+        }
+        self.flush();
+        if self.is_drained() {
+            return ControlFlow::Break(None);
+        }
+        self.directories.exchange(&mut shared);
+        ControlFlow::Continue(())
     }
 
     /// Handles inputs. Stops at a `Close` command and returns its `done` sender.

@@ -15,7 +15,6 @@ mod inspect;
 pub mod log;
 pub mod once;
 mod operation;
-pub mod same_thread;
 mod scope;
 mod scope_match;
 #[cfg(test)]
@@ -55,6 +54,7 @@ use crate::error::{Error, ErrorKind};
 pub use crate::lease::owner::OwnerId;
 pub use crate::lock::election::run::Rounds;
 pub use crate::runtime::fork::{ForkGuard, PerProcess};
+pub use crate::runtime::same_thread;
 pub use crate::system::block_signals;
 
 /// Creates an error of the given kind.

@@ -6,11 +6,11 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Wake, Waker};
 
-use super::same_thread::{self, Woken};
 use crate::error::Result;
 use crate::runtime;
 use crate::runtime::Background;
 use crate::runtime::fork::ForkGuard;
+use crate::runtime::same_thread::{self, Woken};
 use crate::runtime::sync::{Mutex, MutexGuard};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -46,10 +46,11 @@ enum OperationStage {
 /// - The future has started before this function returns.
 /// - A result that is available immediately is delivered on the calling thread.
 /// - The library's thread is woken only once, by the future's request. A task would have woken it
-///   before that, too. The future becomes a task only when the reply to its request wakes it.
+///   before that, too.
 ///
 /// If a thread wakes the future inside [`same_thread::carry_on_woken`], the future continues on
-/// that thread, and its result is delivered there.
+/// that thread, and its result is delivered there. The driver of a client does so: most operations
+/// end when a reply of the server wakes them. Otherwise the future becomes a task when it is woken.
 ///
 /// # Errors
 /// [`ConnectionFailed`](crate::ErrorKind::ConnectionFailed) if the operating system refuses a
@@ -110,7 +111,7 @@ impl Wake for EagerTask {
         let mut stage = self.stage();
         *stage = match std::mem::replace(&mut *stage, OperationStage::Over) {
             OperationStage::Polled { .. } => OperationStage::Polled { woken: true },
-            OperationStage::Waiting(task) if same_thread::note(|| Arc::clone(self) as _) => {
+            OperationStage::Waiting(task) if same_thread::note_like_a_task(|| Arc::clone(self) as _) => {
                 OperationStage::Waiting(task)
             }
             OperationStage::Waiting(task) => run(task),

@@ -6,6 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod fork;
 pub(crate) mod offload;
 pub(crate) mod random;
+pub mod same_thread;
 #[cfg(feature = "_simulation")]
 pub mod simulation;
 pub(crate) mod supervise;

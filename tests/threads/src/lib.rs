@@ -26,7 +26,8 @@ mod operation;
 mod queue;
 #[allow(dead_code, unfulfilled_lint_expectations, reason = "no test uses all of it")]
 mod runtime;
-#[path = "../../../core/src/internal/same_thread.rs"]
+#[allow(dead_code, reason = "no test uses all of it")]
+#[path = "../../../core/src/runtime/same_thread.rs"]
 mod same_thread;
 #[allow(dead_code, reason = "no test uses all of it")]
 mod session;

@@ -8,4 +8,5 @@ pub(crate) mod fork;
 mod library_thread;
 pub(crate) mod sync;
 
+pub(crate) use crate::same_thread;
 pub(crate) use library_thread::{Background, LibraryThread, ready, run, sleep};

@@ -20,40 +20,84 @@ pub trait Woken: Send + Sync {
     fn go_on(self: Arc<Self>);
 }
 
+/// The most operations that one step of the driver continues. The others become tasks, so that
+/// heartbeats are not delayed if, for example, the loss of a session ends thousands of operations.
+const MAX_IN_A_STEP: usize = 64;
+
+/// The operations that a thread has woken inside [`carry_on_woken`] or [`carry_on_like_tasks`].
+struct List {
+    woken: Vec<Arc<dyn Woken>>,
+    /// `true` on the library's thread, inside [`carry_on_like_tasks`].
+    in_driver: bool,
+}
+
 thread_local! {
-    /// The operations that this thread has woken inside [`carry_on_woken`]. `None` outside of that
-    /// function.
-    static WOKEN: RefCell<Option<Vec<Arc<dyn Woken>>>> = RefCell::new(None);
+    /// `None` outside of these functions.
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro takes no constant")]
+    static WOKEN: RefCell<Option<List>> = RefCell::new(None);
 }
 
 /// Runs `work`. Then continues the operations that `work` has woken, in the same order and on this
 /// thread.
+///
+/// # Panics
+/// If one of the operations panics, after the others have continued.
 pub fn carry_on_woken<T>(work: impl FnOnce() -> T) -> T {
-    let around = WOKEN.with(|woken| woken.borrow_mut().replace(Vec::new()));
+    carry_on(work, false)
+}
+
+/// Like [`carry_on_woken`], for the library's thread. A panic of an operation ends only that
+/// operation, as if it were a task. Continues only operations that call [`note_like_a_task`].
+pub(crate) fn carry_on_like_tasks<T>(work: impl FnOnce() -> T) -> T {
+    carry_on(work, true)
+}
+
+fn carry_on<T>(work: impl FnOnce() -> T, in_driver: bool) -> T {
+    let list = List { woken: Vec::new(), in_driver };
+    let around = WOKEN.with(|woken| woken.borrow_mut().replace(list));
     // The drop continues the operations even if `work` panics.
-    let _carries_on = CarriesOn(around);
+    let _carries_on = CarriesOn { around, in_driver };
     work()
 }
 
 /// Records an operation whose waker was called, so that this thread continues it. Returns `false`
 /// if this thread is not in [`carry_on_woken`].
 pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
+    note_if(|list| !list.in_driver, operation)
+}
+
+/// Like [`note`], for an operation that the driver can continue too, because it never blocks.
+pub(crate) fn note_like_a_task(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
+    note_if(|list| !list.in_driver || list.woken.len() < MAX_IN_A_STEP, operation)
+}
+
+fn note_if(accepts: impl FnOnce(&List) -> bool, operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
     // A waker can be called while the thread exits, after `WOKEN` was destroyed.
     WOKEN
-        .try_with(|woken| woken.borrow_mut().as_mut().map(|woken| woken.push(operation())).is_some())
+        .try_with(|woken| match &mut *woken.borrow_mut() {
+            Some(list) if accepts(list) => {
+                list.woken.push(operation());
+                true
+            }
+            _ => false,
+        })
         .unwrap_or_default()
 }
 
-/// When dropped, continues the recorded operations. Then restores the list of an outer call of
-/// [`carry_on_woken`], which the field contains.
-struct CarriesOn(Option<Vec<Arc<dyn Woken>>>);
+/// When dropped, continues the recorded operations. Then restores the list of an outer call.
+struct CarriesOn {
+    /// The list of an outer call.
+    around: Option<List>,
+    in_driver: bool,
+}
 
 impl Drop for CarriesOn {
     fn drop(&mut self) {
         let mut panicked = None;
         loop {
             // An operation can wake another one.
-            let woken = WOKEN.with(|woken| woken.borrow_mut().as_mut().map(std::mem::take));
+            let woken =
+                WOKEN.with(|woken| woken.borrow_mut().as_mut().map(|list| std::mem::take(&mut list.woken)));
             let woken = woken.unwrap_or_default();
             if woken.is_empty() {
                 break;
@@ -64,9 +108,9 @@ impl Drop for CarriesOn {
                 panicked = panicked.or(outcome.err());
             }
         }
-        WOKEN.with(|woken| *woken.borrow_mut() = self.0.take());
+        WOKEN.with(|woken| *woken.borrow_mut() = self.around.take());
         // A second panic would abort the process.
-        if let Some(panic) = panicked.filter(|_| !thread::panicking()) {
+        if let Some(panic) = panicked.filter(|_| !self.in_driver && !thread::panicking()) {
             resume_unwind(panic);
         }
     }
@@ -156,6 +200,30 @@ mod tests {
             // This thread again continues no operations, as before.
             assert!(!note(|| says("nobody", &said, None)));
         }
+    }
+
+    #[test]
+    fn a_panic_like_that_of_a_task_ends_only_its_operation() {
+        let said = Said::default();
+        let (before, after) = (says("before", &said, None), says("after", &said, None));
+        let value = carry_on_like_tasks(|| {
+            assert!(!note(|| Arc::new(Panics)), "it could block the library's thread");
+            assert!(note_like_a_task(|| before));
+            assert!(note_like_a_task(|| Arc::new(Panics)));
+            assert!(note_like_a_task(|| after));
+            7
+        });
+        assert_eq!((value, &*said.lock().unwrap()), (7, &vec!["before", "after"]));
+    }
+
+    #[test]
+    fn a_step_continues_a_limited_number_of_operations() {
+        let said = Said::default();
+        let noted = carry_on_like_tasks(|| {
+            let notes = (0..2 * MAX_IN_A_STEP).map(|_| note_like_a_task(|| says("on", &said, None)));
+            notes.filter(|noted| *noted).count()
+        });
+        assert_eq!((noted, said.lock().unwrap().len()), (MAX_IN_A_STEP, MAX_IN_A_STEP));
     }
 
     #[test]
