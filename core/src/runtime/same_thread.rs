@@ -27,6 +27,8 @@ const MAX_IN_A_STEP: usize = 64;
 /// The operations that a thread has woken inside [`carry_on_woken`] or [`carry_on_like_tasks`].
 struct List {
     woken: Vec<Arc<dyn Woken>>,
+    /// The number of operations that were recorded so far, including those that have continued.
+    recorded: usize,
     /// `true` on the library's thread, inside [`carry_on_like_tasks`].
     in_driver: bool,
 }
@@ -53,7 +55,7 @@ pub(crate) fn carry_on_like_tasks<T>(work: impl FnOnce() -> T) -> T {
 }
 
 fn carry_on<T>(work: impl FnOnce() -> T, in_driver: bool) -> T {
-    let list = List { woken: Vec::new(), in_driver };
+    let list = List { woken: Vec::new(), recorded: 0, in_driver };
     let around = WOKEN.with(|woken| woken.borrow_mut().replace(list));
     // The drop continues the operations even if `work` panics.
     let _carries_on = CarriesOn { around, in_driver };
@@ -68,7 +70,7 @@ pub fn note(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
 
 /// Like [`note`], for an operation that the driver can continue too, because it never blocks.
 pub(crate) fn note_like_a_task(operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
-    note_if(|list| !list.in_driver || list.woken.len() < MAX_IN_A_STEP, operation)
+    note_if(|list| !list.in_driver || list.recorded < MAX_IN_A_STEP, operation)
 }
 
 fn note_if(accepts: impl FnOnce(&List) -> bool, operation: impl FnOnce() -> Arc<dyn Woken>) -> bool {
@@ -77,6 +79,7 @@ fn note_if(accepts: impl FnOnce(&List) -> bool, operation: impl FnOnce() -> Arc<
         .try_with(|woken| match &mut *woken.borrow_mut() {
             Some(list) if accepts(list) => {
                 list.woken.push(operation());
+                list.recorded += 1;
                 true
             }
             _ => false,
@@ -224,6 +227,26 @@ mod tests {
             notes.filter(|noted| *noted).count()
         });
         assert_eq!((noted, said.lock().unwrap().len()), (MAX_IN_A_STEP, MAX_IN_A_STEP));
+    }
+
+    /// Wakes itself, for more times than a step permits.
+    struct Wakes(Mutex<usize>);
+
+    impl Woken for Wakes {
+        fn go_on(self: Arc<Self>) {
+            let mut times = self.0.lock().unwrap();
+            *times += 1;
+            if *times < 2 * MAX_IN_A_STEP {
+                note_like_a_task(|| Arc::clone(&self) as _);
+            }
+        }
+    }
+
+    #[test]
+    fn operations_that_wake_each_other_do_not_occupy_a_step() {
+        let wakes = Arc::new(Wakes(Mutex::default()));
+        assert!(carry_on_like_tasks(|| note_like_a_task(|| Arc::clone(&wakes) as _)));
+        assert_eq!(*wakes.0.lock().unwrap(), MAX_IN_A_STEP);
     }
 
     #[test]
