@@ -24,6 +24,12 @@ use crate::queue::small_map::{SmallMap, SmallSet};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Entries {
     all: SmallMap<JoinId, Entry>,
+    indexes: Indexes,
+}
+
+/// The indexes, which are derived from the contenders.
+#[derive(Clone, Debug, Default)]
+struct Indexes {
     line: LocalOrder,
     idle: SmallSet<JoinId>,
     /// Contenders with a create or a Stat request in progress, by the ticket of that request.
@@ -75,13 +81,13 @@ impl Empty for RareIndexes {
 
 impl Entries {
     pub(super) fn insert(&mut self, id: JoinId, join: Entry) {
-        self.index(id, None, Some(&join));
+        self.indexes.update(id, None, Some(&join));
         self.all.insert(id, join);
     }
 
     pub(super) fn remove(&mut self, id: JoinId) {
         if let Some(join) = self.all.remove(&id) {
-            self.index(id, Some(&join), None);
+            self.indexes.update(id, Some(&join), None);
         }
     }
 
@@ -93,8 +99,7 @@ impl Entries {
         let join = self.all.get_mut(&id)?;
         let before = join.clone();
         let result = change(join);
-        let after = join.clone();
-        self.index(id, Some(&before), Some(&after));
+        self.indexes.update(id, Some(&before), Some(join));
         Some(result)
     }
 
@@ -102,7 +107,89 @@ impl Entries {
         self.change(id, |join| join.stage = stage);
     }
 
-    fn index(&mut self, id: JoinId, before: Option<&Entry>, after: Option<&Entry>) {
+    pub(super) fn line(&self) -> &LocalOrder {
+        &self.indexes.line
+    }
+
+    /// Frees the memory of indexes that are empty.
+    pub(super) fn trim(&mut self) {
+        self.indexes.line.trim();
+        self.indexes.rare.trim();
+    }
+
+    pub(super) fn take_moved(&mut self) -> SmallSet<NodeName> {
+        self.indexes.line.take_moved()
+    }
+
+    pub(super) fn idle(&self) -> impl Iterator<Item = JoinId> {
+        self.indexes.idle.iter().copied()
+    }
+
+    pub(super) fn looking(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
+        self.with_ids(&self.indexes.rare.looking)
+    }
+
+    pub(super) fn trying(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
+        self.with_ids(&self.indexes.rare.trying)
+    }
+
+    pub(super) fn downgrading(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
+        self.with_ids(&self.indexes.rare.downgrading)
+    }
+
+    pub(super) fn departing(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
+        self.with_ids(&self.indexes.rare.departing)
+    }
+
+    pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
+        self.indexes.rare.awaiting.iter().copied()
+    }
+
+    fn with_ids<'a>(&'a self, ids: &'a SmallSet<JoinId>) -> impl Iterator<Item = (JoinId, &'a Entry)> {
+        ids.iter().filter_map(|id| Some((*id, self.all.get(id)?)))
+    }
+
+    /// Returns the contender whose create or Stat request has this ticket and is in progress.
+    pub(super) fn asked(&self, ticket: Ticket) -> Option<JoinId> {
+        let (found, id) = self.indexes.asked.range((ticket, JoinId(0))..).next()?;
+        (*found == ticket).then_some(*id)
+    }
+
+    /// Returns the number of contenders that wait for an exclusive hold or create their node for
+    /// one.
+    pub(super) fn queueing(&self) -> usize {
+        self.indexes.queueing.of(Class::Alone)
+    }
+
+    pub(super) fn holders(&self) -> usize {
+        self.indexes.holding.all()
+    }
+
+    /// Returns `true` if a holder conflicts with this kind.
+    pub(super) fn has_conflicting_holder(&self, kind: Kind) -> bool {
+        self.indexes.holding.conflicts(kind)
+    }
+
+    /// Returns `true` if a contender conflicts with this kind. Contenders do not count if they are
+    /// leaving, or if they still wait for a listing to show whether the lock is free.
+    pub(super) fn has_conflicting_contender(&self, kind: Kind) -> bool {
+        self.indexes.staying.conflicts(kind)
+    }
+
+    /// Returns the lowest number of permits among the waiters.
+    pub(super) fn permits(&self) -> Option<usize> {
+        self.indexes.rare.wanting.first().map(|(permits, _)| *permits as usize)
+    }
+
+    /// Returns `true` if a contender asks for a permit or holds one.
+    pub(super) fn of_permits(&self) -> bool {
+        let looks = || self.looking().next().is_some_and(|(_, join)| matches!(join.kind, Kind::Permit(_)));
+        self.indexes.holding.of(Class::Permit) > 0 || self.indexes.staying.of(Class::Permit) > 0 || looks()
+    }
+}
+
+impl Indexes {
+    fn update(&mut self, id: JoinId, before: Option<&Entry>, after: Option<&Entry>) {
         let queued = |join: &Entry| matches!(join.stage, EntryStage::Queued(_));
         self.line.index(id, before, after);
         update(|| &mut self.idle, before, after, |join| (join.stage == EntryStage::Idle).then_some(id));
@@ -166,86 +253,6 @@ impl Entries {
         self.queueing.update(before, after, |join| {
             matches!(join.stage, EntryStage::Creating(_) | EntryStage::Queued(_)) && !join.leaving
         });
-    }
-
-    pub(super) fn line(&self) -> &LocalOrder {
-        &self.line
-    }
-
-    /// Frees the memory of indexes that are empty.
-    pub(super) fn trim(&mut self) {
-        self.line.trim();
-        self.rare.trim();
-    }
-
-    pub(super) fn take_moved(&mut self) -> SmallSet<NodeName> {
-        self.line.take_moved()
-    }
-
-    pub(super) fn idle(&self) -> impl Iterator<Item = JoinId> {
-        self.idle.iter().copied()
-    }
-
-    pub(super) fn looking(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
-        self.with_ids(&self.rare.looking)
-    }
-
-    pub(super) fn trying(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
-        self.with_ids(&self.rare.trying)
-    }
-
-    pub(super) fn downgrading(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
-        self.with_ids(&self.rare.downgrading)
-    }
-
-    pub(super) fn departing(&self) -> impl Iterator<Item = (JoinId, &Entry)> {
-        self.with_ids(&self.rare.departing)
-    }
-
-    pub(super) fn awaiting(&self) -> impl Iterator<Item = JoinId> {
-        self.rare.awaiting.iter().copied()
-    }
-
-    fn with_ids<'a>(&'a self, ids: &'a SmallSet<JoinId>) -> impl Iterator<Item = (JoinId, &'a Entry)> {
-        ids.iter().filter_map(|id| Some((*id, self.all.get(id)?)))
-    }
-
-    /// Returns the contender whose create or Stat request has this ticket and is in progress.
-    pub(super) fn asked(&self, ticket: Ticket) -> Option<JoinId> {
-        let (found, id) = self.asked.range((ticket, JoinId(0))..).next()?;
-        (*found == ticket).then_some(*id)
-    }
-
-    /// Returns the number of contenders that wait for an exclusive hold or create their node for
-    /// one.
-    pub(super) fn queueing(&self) -> usize {
-        self.queueing.of(Class::Alone)
-    }
-
-    pub(super) fn holders(&self) -> usize {
-        self.holding.all()
-    }
-
-    /// Returns `true` if a holder conflicts with this kind.
-    pub(super) fn has_conflicting_holder(&self, kind: Kind) -> bool {
-        self.holding.conflicts(kind)
-    }
-
-    /// Returns `true` if a contender conflicts with this kind. Contenders do not count if they are
-    /// leaving, or if they still wait for a listing to show whether the lock is free.
-    pub(super) fn has_conflicting_contender(&self, kind: Kind) -> bool {
-        self.staying.conflicts(kind)
-    }
-
-    /// Returns the lowest number of permits among the waiters.
-    pub(super) fn permits(&self) -> Option<usize> {
-        self.rare.wanting.first().map(|(permits, _)| *permits as usize)
-    }
-
-    /// Returns `true` if a contender asks for a permit or holds one.
-    pub(super) fn of_permits(&self) -> bool {
-        let looks = || self.looking().next().is_some_and(|(_, join)| matches!(join.kind, Kind::Permit(_)));
-        self.holding.of(Class::Permit) > 0 || self.staying.of(Class::Permit) > 0 || looks()
     }
 }
 
