@@ -1,7 +1,7 @@
 """Builds the packages with maturin, and adds the `zklock` command to the wheel.
 
 pip calls this module (PEP 517), in a clone and in a source distribution. cargo builds the command, which is a
-native program. If you call maturin directly, build the command first: `python backend.py --profile dist`.
+native program. If you call maturin directly, build the command first: `python backend.py --profile command`.
 """
 
 from __future__ import annotations

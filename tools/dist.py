@@ -166,12 +166,15 @@ def main() -> None:
     built = (PYTHON / "python" / "zklock" / "_zklock.abi3.so", TESTED / "zklock", addon)
     if not debug:
         print("building for publishing: minutes", flush=True)
-        # Build these packages together, so that their common dependencies are compiled only once.
-        names = ("--package=zklock-cli", "--package=zklock-python", "--package=zklock-node")
-        subprocess.run(["cargo", "build", "--locked", "--profile=dist", *names], cwd=ROOT, check=True)
+        # Build the libraries together, so that their common dependencies are compiled only once.
+        for profile, names in (("dist", ("zklock-python", "zklock-node")), ("command", ("zklock-cli",))):
+            packages = [f"--package={name}" for name in names]
+            build = ("cargo", "build", "--locked", f"--profile={profile}", *packages)
+            subprocess.run(build, cwd=ROOT, check=True)
         suffix = "dylib" if sys.platform == "darwin" else "so"
-        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "dist"
-        built = (target / f"lib_zklock.{suffix}", target / "zklock", target / f"libzklock_node.{suffix}")
+        target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+        libraries = [target / "dist" / f"{name}.{suffix}" for name in ("lib_zklock", "libzklock_node")]
+        built = (libraries[0], target / "command" / "zklock", libraries[1])
     with TemporaryDirectory() as scratch:
         natives = Path(scratch, "natives")
         here = natives / addon.name.split(".")[1]

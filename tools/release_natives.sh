@@ -6,12 +6,14 @@ cd "$(dirname "$0")/.."
 scripts=bindings-python/zklock._zklock.data/scripts
 export NAPI_TYPE_DEF_TMP_FOLDER="$PWD/natives/types"
 mkdir -p "$NAPI_TYPE_DEF_TMP_FOLDER" "$scripts"
-cargo build --locked --profile dist --target "$1" --package zklock-cli --package zklock-node
-built=target/$1/dist
+cargo build --locked --profile command --target "$1" --package zklock-cli
+cargo build --locked --profile dist --target "$1" --package zklock-node
+built=target/$1/command
 suffix=
 [ -f "$built/zklock.exe" ] && suffix=.exe
 cp "$built/zklock$suffix" "$scripts"
 cp "$built/zklock$suffix" natives
+built=target/$1/dist
 for addon in libzklock_node.so libzklock_node.dylib zklock_node.dll; do
   if [ -f "$built/$addon" ]; then cp "$built/$addon" natives/zklock.node; fi
 done

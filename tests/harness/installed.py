@@ -46,7 +46,7 @@ def wheel() -> Path:
 
 def command() -> Path:
     """Return the path of the `zklock` command."""
-    return COMMAND if ELSEWHERE is None else REPOSITORY / "target" / "dist" / "zklock"
+    return COMMAND if ELSEWHERE is None else REPOSITORY / "target" / "command" / "zklock"
 
 
 def tarballs() -> tuple[Path, Path]:
