@@ -42,12 +42,14 @@ class Pace:
     rounds: int
     # True if requests are counted for workloads without a delay.
     counts: bool = True
+    # True if some workloads have longer turns.
+    stretches: bool = True
 
 
 # Five short turns instead of three long ones, so that two disturbed turns do not change the median.
 FULL = Pace(1.0, 0.4, 5)
-QUICK = Pace(0.25, 0.25, 3, counts=False)
-COUNTING = Pace(0.2, 0.4, 1)
+QUICK = Pace(0.25, 0.25, 3, counts=False, stretches=False)
+COUNTING = Pace(0.2, 0.4, 1, stretches=False)
 
 
 def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> float:
@@ -57,7 +59,8 @@ def turn_length(workload: Workload, pace: Pace, number: int, pair: float) -> flo
     and not counted. Therefore each turn is a fraction of a pair longer than the previous turn, so that the
     uncounted parts add up to less than one pair.
     """
-    return pace.turn + (pair * number / pace.rounds if workload.delayed else 0.0)
+    turn = pace.turn * (workload.stretch if pace.stretches else 1)
+    return turn + (pair * number / pace.rounds if workload.delayed else 0.0)
 
 
 def grouped(workload: Workload, peers: list[Peer]) -> list[list[Peer]]:
@@ -76,7 +79,9 @@ def is_counted(workload: Workload, peer: Peer, pace: Pace) -> bool:
 def planned(workload: Workload, peers: list[Peer], pace: Pace) -> float:
     """Return the planned duration of all turns in seconds, without the time to start and stop the workers."""
     members = [peer for group in grouped(workload, peers) for peer in group]
-    turns = sum(pace.warm_up * peer.warm + pace.rounds * pace.turn for peer in members)
+    turns = sum(
+        pace.warm_up * peer.warm + pace.rounds * turn_length(workload, pace, 0, 0.0) for peer in members
+    )
     counting = COUNTING.warm_up + COUNTING.rounds * COUNTING.turn
     return turns + counting * sum(is_counted(workload, peer, pace) for peer in peers)
 

@@ -43,6 +43,9 @@ class Workload:
     quick: bool = False
     # True if requests are counted.
     counted: bool = True
+    # Factor for the length of a turn in a full run. A longer turn shows less of the first moments after a
+    # pause, in which caches are cold and an interpreter that was idle has given back memory.
+    stretch: float = 1.0
     # True if the worker measures the latency of each operation. `period` is the time in seconds between the
     # scheduled starts of two pairs; without it, a pair starts when the previous one is complete.
     latencies: bool = False
@@ -120,7 +123,7 @@ def _held(number: int) -> Workload:
 
 
 WORKLOADS = (
-    Workload("free", "free lock, 1 client", quick=True),
+    Workload("free", "free lock, 1 client", quick=True, stretch=2.25),
     Workload("threads", "64 threads, 1 client", contenders=64, quick=True),
     Workload("clients", "64 clients", clients=64, quick=True),
     Workload("each", "64 threads, separate locks", contenders=64, each=True),

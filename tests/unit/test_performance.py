@@ -133,7 +133,13 @@ def test_turns_of_a_delayed_workload_end_at_different_moments_of_a_pair() -> Non
     pace, single = Pace(1.0, 0.5, 5), 0.05
     lengths = [turn_length(delayed("free-10ms"), pace, number, single) for number in range(pace.rounds)]
     assert lengths == pytest.approx([0.5, 0.51, 0.52, 0.53, 0.54])
-    assert turn_length(WORKLOADS[0], pace, 3, single) == pace.turn
+    assert turn_length(WORKLOADS[1], pace, 3, single) == pace.turn
+
+
+def test_turns_of_a_free_lock_are_longer_in_a_full_run() -> None:
+    (free,) = (workload for workload in WORKLOADS if workload.name == "free")
+    assert turn_length(free, FULL, 0, 0.1) == FULL.turn * free.stretch > 2 * FULL.turn
+    assert turn_length(free, QUICK, 0, 0.1) == QUICK.turn
 
 
 @pytest.mark.parametrize(("pace", "most"), [(FULL, 15 * 60), (QUICK, 90)], ids=["full", "quick"])
