@@ -17,6 +17,7 @@ use super::timers::{Alarm, AlarmKey, Timers};
 use crate::driver::directory::table::DirectoryTable;
 use crate::driver::mailbox::{DirectoryId, OwnNode};
 use crate::queue::{Event, NodeName};
+use crate::runtime::clock::BootInstant;
 
 /// Time within which the heartbeats check every node of ours in the vital directories. This check
 /// is needed even if replies to other writes prove that the session is alive, because only it
@@ -54,7 +55,8 @@ pub(super) struct HeartbeatScheduler {
     node_was_missing: bool,
     /// Start of the current pause between heartbeats.
     pause_began: Option<Instant>,
-    /// Alarm for the next heartbeat. Not set while no directory is vital.
+    /// Alarm for the next heartbeat. It can remain set when no directory is vital any more, and is
+    /// then ignored.
     heartbeat_alarm: Option<AlarmKey>,
     /// Alarm for the end of the term. The term can be extended after the alarm was set.
     term_end_alarm: Option<AlarmKey>,
@@ -132,17 +134,20 @@ impl HeartbeatScheduler {
         directories: &mut DirectoryTable,
         timers: &mut Timers,
     ) {
-        let running = connection.term().is_some_and(|term| term.runs());
+        // Every step of the driver calls this function, so it reads the clock only once.
+        let (now, term) = (BootInstant::now(), connection.term());
+        let running = term.is_some_and(|term| term.runs_at(now));
         if std::mem::replace(&mut self.running, running) && !running {
             directories.iter_mut().for_each(|directory| directory.end_term(timers));
         }
         // Grant locks only while the client is connected and more than a third of the term is left
         // (rule 16).
-        let fresh = connection.is_fresh();
+        let fresh = connection.is_fresh_at(now);
         if std::mem::replace(&mut self.fresh, fresh) != fresh {
             directories.send_to_all(if fresh { &Event::TermBegan } else { &Event::TermEnded });
         }
-        if connection.term_left() > std::mem::replace(&mut self.term_left, connection.term_left()) {
+        let left = term.map(|term| term.left_at(now)).unwrap_or_default();
+        if left > std::mem::replace(&mut self.term_left, left) {
             directories.flush_short_of_term();
         }
         if self.suspended && fresh {
@@ -187,10 +192,17 @@ impl HeartbeatScheduler {
         directories: &DirectoryTable,
         timers: &mut Timers,
     ) {
-        let Some(term) = connection.term().filter(|_| !self.vital.is_empty()) else {
-            return self.stop(timers);
-        };
-        let (remaining, interval, due_in) = (term.remaining(), term.interval(), term.due_in());
+        let Some(term) = connection.term() else { return self.stop(timers) };
+        if self.vital.is_empty() {
+            // The alarms remain. An acquire, which often follows soon, would set them again.
+            self.pause_began = None;
+            return;
+        }
+        if self.term_end_alarm.is_some() && self.heartbeat_alarm.is_some() {
+            return;
+        }
+        let (remaining, interval) = (term.remaining(), term.interval());
+        let due_in = term.due_in(remaining);
         if !remaining.is_zero() && self.term_end_alarm.is_none() {
             self.term_end_alarm = Some(timers.set(Instant::now() + remaining, Alarm::TermEnd));
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -96,6 +96,9 @@ pub(super) struct Timers {
     long_holds: VecDeque<(Instant, DirectoryId, NodeName)>,
     /// The runtime's timer for the earliest alarm. It fires too early if that alarm was canceled.
     sleep: Option<Pin<Box<Sleep>>>,
+    /// The waker that the runtime's timer wakes, or `None` if it has not been polled since its last
+    /// reset.
+    waker: Option<Waker>,
 }
 
 impl Timers {
@@ -154,9 +157,20 @@ impl Timers {
         // than they fire, and most alarms are later than the earliest one.
         if first < sleep.deadline() {
             sleep.as_mut().reset(first);
+            self.waker = None;
         }
+        // Every step of the driver polls this future. Reading the clock takes less time than polling
+        // the runtime's timer again, which would wake the same task.
+        let is_set = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if is_set && Instant::now() < sleep.deadline() {
+            return Poll::Pending;
+        }
+        self.waker = None;
         loop {
-            ready!(sleep.as_mut().poll(cx));
+            if sleep.as_mut().poll(cx).is_pending() {
+                self.waker = Some(cx.waker().clone());
+                return Poll::Pending;
+            }
             if sleep.deadline() == first {
                 return Poll::Ready(());
             }
@@ -205,6 +219,15 @@ mod tests {
         timers.next().await;
         assert_eq!(began.elapsed(), seconds(5));
         assert!(matches!(timers.due(), Some(Alarm::Heartbeat)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_alarm_wakes_the_task_that_polled_last() {
+        let (mut timers, began) = (Timers::default(), Instant::now());
+        timers.set(began + seconds(1), Alarm::Heartbeat);
+        assert!(timers.poll_next(&mut Context::from_waker(Waker::noop())).is_pending());
+        tokio::time::timeout(seconds(9), timers.next()).await.expect("an alarm");
+        assert_eq!(began.elapsed(), seconds(1));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,7 +1,5 @@
 //! The data in the nodes of our own contenders.
 
-use std::io::Write;
-
 use serde_json::{Value, json};
 
 use crate::config::ClientOptions;
@@ -15,13 +13,25 @@ use crate::system::host_name;
 /// description.
 static HERE: PerProcess<Process> = PerProcess::new();
 
+/// The parts of the data that are the same for all nodes of a process, as JSON.
 struct Process {
-    /// The host name, as a JSON string.
-    host: String,
-    pid: u32,
+    /// The beginning of the data, with the host name.
+    host: Box<[u8]>,
     /// Time when the process first acquired a lock, in microseconds since 1970. It distinguishes
     /// processes in different containers that have the same host name and pid.
-    number: u128,
+    number: Box<[u8]>,
+    pid: Box<[u8]>,
+}
+
+impl Process {
+    fn new() -> Self {
+        let bytes = |text: String| text.into_bytes().into_boxed_slice();
+        Self {
+            host: bytes(format!(r#"{{"host":{}"#, Value::from(host_name()))),
+            number: bytes(format!(r#","process":{}"#, clock::since_1970().as_micros())),
+            pid: bytes(format!(r#","pid":{}"#, std::process::id())),
+        }
+    }
 }
 
 /// The holders that a node is created for.
@@ -52,10 +62,6 @@ fn beginning(name: &str) -> &str {
     &name[..end.unwrap_or_default()]
 }
 
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
-}
-
 impl ContenderInfo {
     /// Returns the default id of a candidate. It is `host:pid`, which is the convention of Curator
     /// users.
@@ -80,45 +86,45 @@ impl ContenderInfo {
                 .unwrap_or_default()
                 .into();
         }
-        let Process { host, pid, number: process } = HERE.get_or_init(|| Process {
-            host: quoted(&host_name()),
-            pid: std::process::id(),
-            number: clock::since_1970().as_micros(),
-        });
-        let mut data = Vec::with_capacity(LENGTH);
-        let since = clock::since_1970().as_millis();
+        let Process { host, number, pid } = HERE.get_or_init(Process::new);
         // Write the data piece by piece into one buffer, to save time in every acquire. The
         // buffer's initial size is usually sufficient.
+        let mut data = Vec::with_capacity(LENGTH);
         let written = (|| {
-            write!(data, r#"{{"host":{host},"label":"#)?;
-            match label.or(options.label.as_deref()) {
-                Some(label) => serde_json::to_writer(&mut data, label)?,
-                None => write!(data, "null")?,
-            }
-            write!(data, r#","language":"#)?;
+            data.extend_from_slice(host);
+            data.extend_from_slice(br#","label":"#);
+            serde_json::to_writer(&mut data, &label.or(options.label.as_deref()))?;
+            data.extend_from_slice(br#","language":"#);
             serde_json::to_writer(&mut data, options.language)?;
             match holders {
                 NodeHolders::One(owner) => {
-                    write!(data, r#","owner":{{"number":{},"name":"#, owner.number())?;
-                    match owner.name() {
-                        Some(name) => serde_json::to_writer(&mut data, beginning(name))?,
-                        None => write!(data, "null")?,
-                    }
-                    write!(data, r#","process":{process}}}"#)?;
+                    data.extend_from_slice(br#","owner":{"number":"#);
+                    serde_json::to_writer(&mut data, &owner.number())?;
+                    data.extend_from_slice(br#","name":"#);
+                    serde_json::to_writer(&mut data, &owner.name().map(beginning))?;
+                    data.extend_from_slice(number);
+                    data.push(b'}');
                 }
                 NodeHolders::Several { cohort, linger } => {
                     if cohort > 0 {
-                        write!(data, r#","cohort":{cohort}"#)?;
+                        data.extend_from_slice(br#","cohort":"#);
+                        serde_json::to_writer(&mut data, &cohort)?;
                     }
                     if linger > 0 {
-                        write!(data, r#","linger":{linger}"#)?;
+                        data.extend_from_slice(br#","linger":"#);
+                        serde_json::to_writer(&mut data, &linger)?;
                     }
                 }
             }
             if let Some(permits) = permits {
-                write!(data, r#","permits":{permits}"#)?;
+                data.extend_from_slice(br#","permits":"#);
+                serde_json::to_writer(&mut data, &permits)?;
             }
-            write!(data, r#","pid":{pid},"since":{since}}}"#)
+            data.extend_from_slice(pid);
+            data.extend_from_slice(br#","since":"#);
+            serde_json::to_writer(&mut data, &clock::since_1970().as_millis())?;
+            data.push(b'}');
+            serde_json::Result::Ok(())
         })();
         debug_assert!(written.is_ok(), "memory is written");
         data

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use tokio::sync::watch;
 
@@ -68,11 +68,24 @@ pub(crate) fn watched(task: impl Future<Output = ()>) -> impl Future<Output = ()
     };
     async move {
         let _end = end;
-        tokio::select! {
-            biased;
-            () = stop_requested(stopped) => {}
-            () = task => {}
-        }
+        let requests = stopped.clone();
+        let (mut stop, mut task) = (pin!(stop_requested(stopped)), pin!(task));
+        let mut waker: Option<Waker> = None;
+        poll_fn(|context| {
+            // The task is polled often and stopped once. So poll `stop` only if it might be over, or
+            // if it does not yet wake this task.
+            let is_registered = waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
+            let is_pending =
+                requests.as_ref().is_none_or(|stopped| matches!(stopped.has_changed(), Ok(false)));
+            if !is_registered || !is_pending {
+                if stop.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(());
+                }
+                waker = Some(context.waker().clone());
+            }
+            task.as_mut().poll(context)
+        })
+        .await;
     }
 }
 
@@ -125,6 +138,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use std::future::ready;
+    use std::time::Duration;
 
     use super::*;
 
@@ -173,6 +187,19 @@ mod tests {
         drop(tasks);
         tokio::task::yield_now().await;
         assert!(!task.is_finished());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_is_stopped_by_the_waker_of_its_last_poll() {
+        let (task, tasks) = supervised(poll_fn(|_| Poll::Ready(watched(pending())))).await;
+        let mut task = pin!(task);
+        assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        tokio::spawn(async move { tasks.stop() });
+        // A timeout polls the task once more when it ends, so check that the task ended before.
+        let limit = Duration::from_secs(1);
+        let began = tokio::time::Instant::now();
+        tokio::time::timeout(limit, task).await.expect("the end of the task");
+        assert!(began.elapsed() < limit);
     }
 
     #[tokio::test(flavor = "current_thread")]

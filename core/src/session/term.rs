@@ -124,7 +124,8 @@ impl Term {
         self.left_at(BootInstant::now())
     }
 
-    fn left_at(&self, now: BootInstant) -> Duration {
+    /// Returns the time left in the term at `now`.
+    pub(crate) fn left_at(&self, now: BootInstant) -> Duration {
         match self.proof.load(Ordering::Acquire) {
             0 => Duration::ZERO,
             proof => self.length.saturating_sub(now.since(BootInstant(proof))),
@@ -137,7 +138,7 @@ impl Term {
 
     /// Returns `true` if the term has not ended at this time. Every re-entry calls this function,
     /// so it does not compute the remaining time.
-    fn runs_at(&self, now: BootInstant) -> bool {
+    pub(crate) fn runs_at(&self, now: BootInstant) -> bool {
         match self.proof.load(Ordering::Acquire) {
             0 => false,
             proof => now < BootInstant(proof).after(self.length),
@@ -155,9 +156,9 @@ impl Term {
         self.length * 2
     }
 
-    /// Returns the time until the next proof is due.
-    pub(crate) fn due_in(&self) -> Duration {
-        self.remaining().saturating_sub(self.interval() * 2)
+    /// Returns the time until the next proof is due, if this time is left in the term.
+    pub(crate) fn due_in(&self, remaining: Duration) -> Duration {
+        remaining.saturating_sub(self.interval() * 2)
     }
 
     /// Returns the time after which the client gives up a session if no write is acknowledged. The
@@ -173,11 +174,7 @@ impl Term {
 
     /// Returns `true` if the last acknowledged write arrived on this connection and more than one
     /// [`interval`](Self::interval) of the term is left.
-    pub(crate) fn is_fresh(&self, connection: u64) -> bool {
-        self.is_fresh_at(BootInstant::now(), connection)
-    }
-
-    fn is_fresh_at(&self, now: BootInstant, connection: u64) -> bool {
+    pub(crate) fn is_fresh_at(&self, now: BootInstant, connection: u64) -> bool {
         self.is_proven_on(connection) && self.left_at(now) > self.interval()
     }
 }
@@ -357,8 +354,8 @@ mod tests {
         let term = Term::new(TIMEOUT, 1);
         assert!(!term.is_proven_on(1));
         term.prove(BootInstant::now(), 1);
-        assert!(term.is_fresh(1) && term.is_proven_on(1));
-        assert!(!term.is_fresh(2) && !term.is_proven_on(2));
+        assert!(term.is_fresh_at(BootInstant::now(), 1) && term.is_proven_on(1));
+        assert!(!term.is_fresh_at(BootInstant::now(), 2) && !term.is_proven_on(2));
     }
 
     #[test]

@@ -54,6 +54,6 @@ pub fn a_proof_against_a_move() {
         term.moved(2);
         assert!(!term.is_proven_on(2));
         proves.join().expect("no panic");
-        assert!(!term.is_proven_on(2) && !term.is_fresh(2));
+        assert!(!term.is_proven_on(2) && !term.is_fresh_at(BootInstant(1_000), 2));
     });
 }

@@ -5,6 +5,7 @@ mod counted_client;
 mod heartbeat_request;
 mod lifecycle;
 pub(super) mod request_size;
+mod request_task;
 pub(super) mod requests;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,8 @@ use zookeeper_client as zk;
 
 use self::counted_client::CountedClient;
 use self::heartbeat_request::heartbeat;
-use self::requests::{AccessLists, DirectoryClient, RequestTask, SessionContext};
+use self::request_task::RequestTask;
+use self::requests::{AccessLists, DirectoryClient, SessionContext};
 use self::unanswered::Unanswered;
 use crate::config::ClientOptions;
 use crate::driver::mailbox::{Checked, DirectoryId, Input, OwnNode};
@@ -212,9 +214,9 @@ impl Connection {
     }
 
     /// Returns `true` if a recent reply on the current connection proved that the session is alive.
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh_at(&self, now: BootInstant) -> bool {
         match &self.stage {
-            SessionStage::Live(Live { term, connected: true, .. }) => term.is_fresh(self.number),
+            SessionStage::Live(Live { term, connected: true, .. }) => term.is_fresh_at(now, self.number),
             _ => false,
         }
     }
@@ -223,6 +225,17 @@ impl Connection {
         self.note_proof_request();
         let unanswered = self.unanswered.proof_token();
         self.run(task, Some(unanswered));
+    }
+
+    /// Runs a task that sends a request that can prove the session and a request that cannot.
+    /// `task` receives a token, which it drops when the server replies to the first request.
+    pub(super) fn spawn_proof_and_request<F>(&mut self, task: impl FnOnce(Arc<()>) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        self.note_proof_request();
+        let task = task(self.unanswered.proof_token());
+        self.spawn_request(task);
     }
 
     /// Runs a task whose request cannot prove the session (show that it is alive). Its reply is

@@ -1,10 +1,9 @@
 //! Sends the requests of a lock's queue, and reports their outcomes to the driver.
 
+use std::fmt::Write;
 use std::future::Future;
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, ready};
 
 use tokio::sync::{mpsc, oneshot};
 use zklock_transport::{Limits, TooLarge};
@@ -21,7 +20,7 @@ use crate::metrics::RequestKind;
 use crate::queue::contender::NodeSnapshot;
 use crate::queue::{Event, NodeName, Outcome, Refusal, Ticket};
 use crate::runtime::clock::BootInstant;
-use crate::runtime::supervise::{Tasks, poll_caught};
+use crate::runtime::supervise::Tasks;
 use crate::session::reply;
 use crate::session::reply::{Judged, NodeOwner, SessionEvidence, failed};
 use crate::session::term::Term;
@@ -130,7 +129,41 @@ impl DirectoryClient {
         let options = CreateMode::EphemeralSequential.with_acls(self.acls());
         let sent = BootInstant::now();
         let made = self.client.ask(RequestKind::Create).create(&self.child(&prefix), &data, &options).await;
-        let made = made.map(|(stat, sequence)| (format!("{prefix}{sequence}"), stat.into()));
+        self.report_created(ticket, sent, prefix, made);
+    }
+
+    /// Creates a node and then lists the children, in one task. Drops `unanswered` when the server
+    /// replies to the create.
+    pub(in crate::driver) async fn create_and_list(
+        self,
+        (ticket, listing): (Ticket, Ticket),
+        prefix: String,
+        data: Arc<[u8]>,
+        unanswered: Arc<()>,
+    ) {
+        let options = CreateMode::EphemeralSequential.with_acls(self.acls());
+        let sent = BootInstant::now();
+        // Send both requests before waiting for a reply. The server answers them in order.
+        let path = self.child(&prefix);
+        let made = self.client.ask(RequestKind::Create).create(&path, &data, &options);
+        let listed = self.client.ask(RequestKind::List).list_children(&self.path);
+        let made = made.await;
+        drop(unanswered);
+        self.report_created(ticket, sent, prefix, made);
+        self.report(self.listed(listing, Ok(()), listed.await));
+    }
+
+    fn report_created(
+        &self,
+        ticket: Ticket,
+        sent: BootInstant,
+        mut name: String,
+        made: Result<(zk::Stat, zk::CreateSequence), zk::Error>,
+    ) {
+        let made = made.map(|(stat, sequence)| {
+            write!(name, "{sequence}").ok();
+            (name, stat.into())
+        });
         self.report_judged(sent, reply::created(ticket, self.session(), made));
     }
 
@@ -443,40 +476,4 @@ pub(in crate::driver) fn too_large(error: &zk::Error, limits: Limits) -> Option<
         TooLarge::Names { .. } => format!("{} names", TooLarge::most_names(limits.max_frame)),
     };
     Some(format!("{large}, but the client reads at most {limit}"))
-}
-
-/// A task that runs on the session. It implements `Future` by hand to save memory: an async block
-/// would store the inner task twice. An acquire and its release use three of these tasks.
-pub(in crate::driver) struct RequestTask<F> {
-    task: F,
-    epoch: u64,
-    sender: mpsc::UnboundedSender<Input>,
-    /// Held until the task ends, if the reply can prove the session.
-    _unanswered: Option<Arc<()>>,
-}
-
-impl<F> RequestTask<F> {
-    pub(in crate::driver) fn new(
-        task: F,
-        epoch: u64,
-        sender: mpsc::UnboundedSender<Input>,
-        unanswered: Option<Arc<()>>,
-    ) -> Self {
-        Self { task, epoch, sender, _unanswered: unanswered }
-    }
-}
-
-impl<F: Future<Output = ()>> Future for RequestTask<F> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: nothing is moved out of `self`, and `task` stays pinned as long as `self` does.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: as above.
-        let task = unsafe { Pin::new_unchecked(&mut this.task) };
-        if let Err(panic) = ready!(poll_caught(task, cx)) {
-            this.sender.send(Input::Session(SessionEvent::Panicked(this.epoch, panic))).ok();
-        }
-        Poll::Ready(())
-    }
 }

@@ -1,19 +1,27 @@
 //! Tests of how a connection handles session events that arrive late.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use zklock_embedded::Server;
 
 use crate::driver::connection::*;
 use crate::driver::mailbox::{Checked, DirectoryId, OwnNode, SessionEvent};
-use crate::queue::NodeName;
+use crate::queue::{NodeName, Outcome, Ticket};
 use crate::runtime::supervise::Tasks;
 
 async fn searching() -> (Server, Connection, mpsc::UnboundedReceiver<Input>) {
     let server = Server::start("127.0.0.1:0").await.expect("a free port");
+    let (connection, receiver) = search(&server.hosts());
+    (server, connection, receiver)
+}
+
+fn search(hosts: &str) -> (Connection, mpsc::UnboundedReceiver<Input>) {
     let (sender, receiver) = mpsc::unbounded_channel();
-    let options = ClientOptions::new(Some(&server.hosts())).expect("hosts");
+    let options = ClientOptions::new(Some(hosts)).expect("hosts");
     let mut connection = Connection::new(options, Arc::default(), sender);
     assert!(connection.start());
-    (server, connection, receiver)
+    (connection, receiver)
 }
 
 /// Returns the next session event.
@@ -31,6 +39,29 @@ fn serving(found: &SessionEvent) -> (Tasks, Duration) {
 
 async fn end_before_their_session((mut tasks, timeout): (Tasks, Duration)) {
     tokio::time::timeout(timeout / 2, tasks.ended()).await.expect("nothing serves it any more");
+}
+
+/// Starts a proxy that needs a permit for each frame from the server, and returns its address.
+async fn gated(server: String) -> (String, Arc<Semaphore>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let gate = Arc::new(Semaphore::new(100));
+    let permits = Arc::clone(&gate);
+    tokio::spawn(async move {
+        let (client, _) = listener.accept().await.expect("a client");
+        let server = TcpStream::connect(server).await.expect("a server");
+        let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+            (client.into_split(), server.into_split());
+        tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+        while let Ok(length) = from_server.read_u32().await {
+            let mut frame = vec![0; length as usize];
+            from_server.read_exact(&mut frame).await.expect("a frame");
+            permits.acquire().await.expect("a permit").forget();
+            to_client.write_u32(length).await.expect("a client");
+            to_client.write_all(&frame).await.expect("a client");
+        }
+    });
+    (address, gate)
 }
 
 /// Runs the test on the runtime thread, where the client crate spawns its tasks.
@@ -99,6 +130,42 @@ async fn a_session_that_nobody_wants_is_closed_on_its_server() {
         assert!(matches!(connection.handle(found), ConnectionEvent::None));
         end_before_their_session(serving).await;
         assert!(!server.expire(id).await, "the server keeps it");
+    })
+    .await;
+}
+
+/// The create is a proof. If it counted as unanswered until the reply to the listing, the driver could
+/// give up a session that is alive.
+#[tokio::test]
+async fn a_create_is_answered_before_the_listing_in_the_same_task() {
+    on_the_runtime(async {
+        let server = Server::start("127.0.0.1:0").await.expect("a free port");
+        let (address, gate) = gated(server.hosts()).await;
+        let (mut connection, mut receiver) = search(&address);
+        let found = session_event(&mut receiver).await;
+        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
+        let directory_client =
+            connection.directory_client(DirectoryId::default(), &"/zookeeper".into()).expect("live");
+        gate.forget_permits(100);
+        connection.spawn_proof_and_request(|unanswered| {
+            let data = Arc::from(&b""[..]);
+            directory_client.create_and_list((Ticket(1), Ticket(2)), "lock-".into(), data, unanswered)
+        });
+        let next = async |receiver: &mut mpsc::UnboundedReceiver<Input>| match receiver.recv().await {
+            Some(Input::Queue { event, .. }) => event,
+            _ => panic!("a reply"),
+        };
+        gate.add_permits(1);
+        assert!(matches!(next(&mut receiver).await, Event::Created(Ticket(1), Outcome::Done(_))));
+        connection.note_proof_reply();
+        let awaited = connection.unanswered.since().expect("the listing is not answered");
+        gate.add_permits(1);
+        let Event::Listed(Ticket(2), Outcome::Done(children)) = next(&mut receiver).await else {
+            panic!("a listing, awaited since {awaited:?}");
+        };
+        assert!(children.contains(&"lock-0000000000".to_owned()), "{children:?}");
+        tokio::task::yield_now().await;
+        assert_eq!(connection.unanswered.since(), None);
     })
     .await;
 }

@@ -20,13 +20,19 @@ impl Directory {
                 if self.queue.is_crowded() {
                     self.waiters.contend(join);
                 }
-                let create = directory_client.create(ticket, prefix, data);
                 let pause = self.pause_before_create(join);
-                if pause.is_zero() {
-                    connection.spawn_proof_request(create);
-                } else {
+                if !pause.is_zero() {
                     self.delayed_creates.insert(ticket);
-                    connection.spawn_request_later(pause, create);
+                    connection.spawn_request_later(pause, directory_client.create(ticket, prefix, data));
+                } else if let Some(listing) = self.queue.next_listing() {
+                    tracing::trace!(?listing, "listing together with the create");
+                    // Nearly every acquire sends these two requests. One task takes less time and
+                    // memory than two.
+                    connection.spawn_proof_and_request(|unanswered| {
+                        directory_client.create_and_list((ticket, listing), prefix, data, unanswered)
+                    });
+                } else {
+                    connection.spawn_proof_request(directory_client.create(ticket, prefix, data));
                 }
             }
             Action::CreateInPlace(ticket, join, name, check) => {

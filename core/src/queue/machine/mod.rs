@@ -278,6 +278,16 @@ impl Queue {
         next
     }
 
+    /// If the next action is a listing without a sync or a watch, removes it and returns its ticket.
+    pub(crate) fn next_listing(&mut self) -> Option<Ticket> {
+        let next = self.actions.pop_front()?;
+        if let Action::List { ticket, sync: false } = next {
+            return Some(ticket);
+        }
+        self.actions.push_front(next);
+        None
+    }
+
     /// Frees the memory of empty collections. Call this when nothing is expected to happen for a
     /// long time.
     pub fn trim(&mut self) {

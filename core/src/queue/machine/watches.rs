@@ -124,7 +124,13 @@ impl Queue {
 
     fn nodes_to_recheck(&mut self) -> SmallSet<NodeName> {
         let moved = self.entries.take_moved();
-        let Some(mut changed) = self.watches.take_changed(self.entries.of_permits()) else {
+        let changed = self.watches.take_changed(self.entries.of_permits());
+        // Only a node of another client or a long hold needs a watch. Most locks have neither.
+        let others = self.view.as_ref().is_some_and(|view| view.len() > 0);
+        if !others && self.watches.is_empty() && self.line().long_held().is_empty() {
+            return SmallSet::default();
+        }
+        let Some(mut changed) = changed else {
             let line = self.line();
             let seeds = self.watches.keys().chain(line.ready().iter()).chain(line.long_held().iter());
             return seeds.flat_map(|seed| self.affected_nodes(seed)).cloned().collect();

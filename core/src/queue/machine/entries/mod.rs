@@ -190,24 +190,36 @@ impl Entries {
 
 impl Indexes {
     fn update(&mut self, id: JoinId, before: Option<&Entry>, after: Option<&Entry>) {
-        let queued = |join: &Entry| matches!(join.stage, EntryStage::Queued(_));
         self.line.index(id, before, after);
         update(|| &mut self.idle, before, after, |join| (join.stage == EntryStage::Idle).then_some(id));
-        update(
-            || &mut self.rare.looking,
-            before,
-            after,
-            |join| match join.stage {
-                EntryStage::Looking(_) => Some(id),
-                _ => None,
-            },
-        );
         update(
             || &mut self.asked,
             before,
             after,
             |join| match join.stage {
                 EntryStage::Creating(ticket) | EntryStage::Verifying(ticket, _) => Some((ticket, id)),
+                _ => None,
+            },
+        );
+        self.holding.update(before, after, Entry::is_held);
+        self.staying
+            .update(before, after, |join| !join.leaving && !matches!(join.stage, EntryStage::Looking(_)));
+        self.queueing.update(before, after, |join| {
+            matches!(join.stage, EntryStage::Creating(_) | EntryStage::Queued(_)) && !join.leaving
+        });
+        if before.into_iter().chain(after).any(is_rare) {
+            self.update_rare(id, before, after);
+        }
+    }
+
+    fn update_rare(&mut self, id: JoinId, before: Option<&Entry>, after: Option<&Entry>) {
+        let queued = |join: &Entry| matches!(join.stage, EntryStage::Queued(_));
+        update(
+            || &mut self.rare.looking,
+            before,
+            after,
+            |join| match join.stage {
+                EntryStage::Looking(_) => Some(id),
                 _ => None,
             },
         );
@@ -229,9 +241,6 @@ impl Indexes {
             after,
             |join| (join.is_held() && join.leaving).then_some(id),
         );
-        self.holding.update(before, after, Entry::is_held);
-        self.staying
-            .update(before, after, |join| !join.leaving && !matches!(join.stage, EntryStage::Looking(_)));
         update(
             || &mut self.rare.wanting,
             before,
@@ -250,10 +259,16 @@ impl Indexes {
                 _ => None,
             },
         );
-        self.queueing.update(before, after, |join| {
-            matches!(join.stage, EntryStage::Creating(_) | EntryStage::Queued(_)) && !join.leaving
-        });
     }
+}
+
+/// Returns `false` if a contender is in none of the [`RareIndexes`]. Most contenders wait for a lock
+/// that they then hold and release.
+fn is_rare(join: &Entry) -> bool {
+    join.leaving
+        || join.intent != Intent::Wait
+        || matches!(join.kind, Kind::Permit(_))
+        || matches!(join.stage, EntryStage::Looking(_))
 }
 
 impl Deref for Entries {
@@ -281,7 +296,7 @@ impl Hash for Entries {
 
 /// Replaces a contender's old key in an index with its new one. `keys` returns the index.
 #[inline]
-pub(in crate::queue::machine) fn update<'a, K: Ord + 'a>(
+fn update<'a, K: Ord + 'a>(
     keys: impl FnOnce() -> &'a mut SmallSet<K>,
     before: Option<&Entry>,
     after: Option<&Entry>,

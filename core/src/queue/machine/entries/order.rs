@@ -4,7 +4,6 @@
 use std::ops::{Bound, Deref};
 
 use super::rank::Ranks;
-use super::update;
 use crate::queue::event::JoinId;
 use crate::queue::machine::entry::{Entry, EntryStage};
 use crate::queue::node_name::{Kind, NodeName};
@@ -53,6 +52,9 @@ impl LocalOrder {
         after: Option<&Entry>,
     ) {
         let (from, to) = (before.and_then(Entry::node), after.and_then(Entry::node));
+        if from.is_none() && to.is_none() {
+            return;
+        }
         if before.map(|join| &join.stage) != after.map(|join| &join.stage) {
             self.moved.extend(from.into_iter().chain(to).cloned());
         }
@@ -64,47 +66,47 @@ impl LocalOrder {
                 self.ranks.insert(name.sequence());
             }
         }
-        update(
+        update_names(
             || &mut self.writers,
             before,
             after,
-            |join| join.node().filter(|name| name.kind() != Kind::Read).cloned(),
+            |join| join.node().filter(|name| name.kind() != Kind::Read),
         );
-        update(
+        update_names(
             || &mut self.waiting.ready,
             before,
             after,
             |join| match &join.stage {
-                EntryStage::Queued(place) if place.confirmed => Some(place.name.clone()),
+                EntryStage::Queued(place) if place.confirmed => Some(&place.name),
                 _ => None,
             },
         );
-        update(
+        update_names(
             || &mut self.waiting.ready_alone,
             before,
             after,
             |join| match &join.stage {
                 EntryStage::Queued(place) if place.confirmed && place.name.kind() != Kind::Read => {
-                    Some(place.name.clone())
+                    Some(&place.name)
                 }
                 _ => None,
             },
         );
-        update(
+        update_names(
             || &mut self.waiting.unseen,
             before,
             after,
             |join| match &join.stage {
-                EntryStage::Queued(place) if !place.confirmed => Some(place.name.clone()),
+                EntryStage::Queued(place) if !place.confirmed => Some(&place.name),
                 _ => None,
             },
         );
-        update(
+        update_names(
             || &mut self.long_held,
             before,
             after,
             |join| match &join.stage {
-                EntryStage::Held(place) if place.confirmed => Some(place.name.clone()),
+                EntryStage::Held(place) if place.confirmed => Some(&place.name),
                 _ => None,
             },
         );
@@ -160,6 +162,24 @@ impl LocalOrder {
     pub(in crate::queue::machine) fn rank(&self, name: &NodeName) -> usize {
         let same = NodeName::first_of(name.sequence());
         self.ranks.below(name.sequence()) + self.all.range(same..name.clone()).count()
+    }
+}
+
+/// Like [`update`](super::update), for an index of nodes. It copies a name only if the index changes.
+#[inline]
+fn update_names<'a>(
+    names: impl FnOnce() -> &'a mut SmallSet<NodeName>,
+    before: Option<&Entry>,
+    after: Option<&Entry>,
+    name: impl Fn(&Entry) -> Option<&NodeName>,
+) {
+    let (before, after) = (before.and_then(&name), after.and_then(&name));
+    if before != after {
+        let names = names();
+        if let Some(before) = before {
+            names.remove(before);
+        }
+        names.extend(after.cloned());
     }
 }
 
