@@ -21,8 +21,8 @@ from locks.worker import Counted, Worker, WorkerFailed
 LONGEST = 60_000_000
 """Longest latency in microseconds that a histogram can contain. The workers use the same limit."""
 
-FULL = Pace(1.0, 1.0, 6)
-QUICK = Pace(0.4, 0.6, 2, counts=False)
+FULL = Pace(0.6, 1.0, 6)
+QUICK = Pace(0.2, 0.6, 2, counts=False)
 
 
 @dataclass

@@ -47,8 +47,8 @@ class Pace:
 
 
 # Five short turns instead of three long ones, so that two disturbed turns do not change the median.
-FULL = Pace(1.0, 0.4, 5)
-QUICK = Pace(0.25, 0.25, 3, counts=False, stretches=False)
+FULL = Pace(0.6, 0.4, 5)
+QUICK = Pace(0.15, 0.25, 3, counts=False, stretches=False)
 COUNTING = Pace(0.2, 0.4, 1, stretches=False)
 
 

@@ -93,8 +93,9 @@ _QUEUES = frozenset(
 _YARDSTICK = frozenset({"free", "threads", "clients", "each", "free-10ms"})
 # Workloads with one client.
 _RELAYED = frozenset({"free", "threads", "each"})
-# Warm-up factor for Node. Its compiler optimizes only hot code, like Java's, but warms up faster.
-_NODE_WARM = 2.0
+# Warm-up factor for Node and Java, whose compilers optimize hot code. In Node, the processor time of a pair
+# falls for the first four seconds.
+_COMPILED_WARM = 6.0
 _JVM = ("-Xmx1g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
 
 # Not a real peer: it sends single reads one after another, to measure the round trip of a workload with a
@@ -111,7 +112,7 @@ PEERS = (
         _node("zklock.mjs"),
         ALL_KINDS,
         _EVERYTHING,
-        warm=_NODE_WARM,
+        warm=_COMPILED_WARM,
         env={"ZKLOCK_BENCH_PACKAGE": str(TARGET / "node")},
     ),
     Peer(
@@ -120,13 +121,13 @@ PEERS = (
         (JAVA, *_JVM, "-cp", f"{TARGET / 'classes'}:{JARS}/*", "zklock.bench.Bench"),
         ALL_KINDS,
         _EVERYTHING,
-        warm=4.0,
+        warm=_COMPILED_WARM,
         needs=TARGET / "classes" / "zklock" / "bench" / "Bench.class",
     ),
     # Kazoo's waiters list all other waiters, and each has a thread.
     Peer("kazoo", "kazoo", _python("kazoo_threads"), ALL_KINDS, _TRIES, most=500),
     Peer("go", "go-zookeeper", (str(TARGET / "zookeeper"),)),
-    Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), warm=_NODE_WARM, most=500),
+    Peer("recipe", "node-zookeeper-client", _node("recipe.mjs"), warm=_COMPILED_WARM, most=500),
     Peer("raw", "the client alone", plain("raw"), only=_YARDSTICK, queues=False),
     Peer(
         "relay", "the client alone, called from another thread", plain("relay"), only=_RELAYED, queues=False
