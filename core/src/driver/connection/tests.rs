@@ -32,6 +32,14 @@ async fn session_event(receiver: &mut mpsc::UnboundedReceiver<Input>) -> Session
     }
 }
 
+/// Returns the next event for a queue.
+async fn queue_event(receiver: &mut mpsc::UnboundedReceiver<Input>) -> Event {
+    match receiver.recv().await {
+        Some(Input::Queue { event, .. }) => event,
+        _ => panic!("a reply"),
+    }
+}
+
 fn serving(found: &SessionEvent) -> (Tasks, Duration) {
     let SessionEvent::Established(_, Ok(session)) = found else { panic!("a session") };
     (session.tasks.clone(), session.client.session_timeout())
@@ -151,16 +159,12 @@ async fn a_create_is_answered_before_the_listing_in_the_same_task() {
             let data = Arc::from(&b""[..]);
             directory_client.create_and_list((Ticket(1), Ticket(2)), "lock-".into(), data, unanswered)
         });
-        let next = async |receiver: &mut mpsc::UnboundedReceiver<Input>| match receiver.recv().await {
-            Some(Input::Queue { event, .. }) => event,
-            _ => panic!("a reply"),
-        };
         gate.add_permits(1);
-        assert!(matches!(next(&mut receiver).await, Event::Created(Ticket(1), Outcome::Done(_))));
+        assert!(matches!(queue_event(&mut receiver).await, Event::Created(Ticket(1), Outcome::Done(_))));
         connection.note_proof_reply();
         let awaited = connection.unanswered.since().expect("the listing is not answered");
         gate.add_permits(1);
-        let Event::Listed(Ticket(2), Outcome::Done(children)) = next(&mut receiver).await else {
+        let Event::Listed(Ticket(2), Outcome::Done(children)) = queue_event(&mut receiver).await else {
             panic!("a listing, awaited since {awaited:?}");
         };
         assert!(children.contains(&"lock-0000000000".to_owned()), "{children:?}");
