@@ -16,7 +16,10 @@ from tasks import acquire
 import zklock
 from zklock import aio
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="event loops have no doorbell on Windows")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32",
+    reason="the default event loop of Windows cannot watch a socket, so a thread wakes it",
+)
 
 WAIT = 20.0
 

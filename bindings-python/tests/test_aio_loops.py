@@ -225,7 +225,10 @@ def test_a_lock_that_a_woken_task_has_taken_stays_held(
             "asyncio.SelectorEventLoop()",
             "event_loop._selector.select(20)",
             id="doorbell",
-            marks=pytest.mark.skipif(sys.platform == "win32", reason="Windows has no doorbell"),
+            marks=pytest.mark.skipif(
+                sys.platform == "win32",
+                reason="the default event loop of Windows cannot watch a socket, so a thread wakes it",
+            ),
         ),
         pytest.param("Loop()", "Loop.woken.wait(20)", id="delivery thread"),
     ],

@@ -126,7 +126,9 @@ def wake_ups_of_the_delivery_thread() -> int:
     raise AssertionError("there is no delivery thread")
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux, which counts waits by thread")
+@pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="needs /proc, which counts the waits of each thread"
+)
 def test_hand_offs_between_scopes_of_tasks_leave_the_delivery_thread_alone(hosts: str, path: str) -> None:
     tasks = 200
 

@@ -79,7 +79,10 @@ async def acquire_while_busy(client: aio.Client, locks: list[aio.Mutex]) -> list
     return acquiring
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="event loops have no doorbell on Windows")
+@pytest.mark.skipif(
+    sys.platform == "win32",
+    reason="the default event loop of Windows cannot watch a socket, so a thread wakes it",
+)
 def test_outcomes_that_arrive_while_a_loop_is_busy_ring_once(run: Run, path: str) -> None:
     async def body(client: aio.Client) -> None:
         acquiring = await acquire_while_busy(client, await used_locks(client, path))

@@ -64,7 +64,9 @@ async fn gated(server: String) -> (String, Arc<Semaphore>) {
         while let Ok(length) = from_server.read_u32().await {
             let mut frame = vec![0; length as usize];
             from_server.read_exact(&mut frame).await.expect("a frame");
-            permits.acquire().await.expect("a permit").forget();
+            // A closed gate closes the connection.
+            let Ok(permit) = permits.acquire().await else { return };
+            permit.forget();
             to_client.write_u32(length).await.expect("a client");
             to_client.write_all(&frame).await.expect("a client");
         }
@@ -142,34 +144,58 @@ async fn a_session_that_nobody_wants_is_closed_on_its_server() {
     .await;
 }
 
+/// Sends a create and a listing in one task, and lets only the reply to the create pass the gate.
+async fn created_but_not_listed() -> (Server, Connection, mpsc::UnboundedReceiver<Input>, Arc<Semaphore>) {
+    let server = Server::start("127.0.0.1:0").await.expect("a free port");
+    let (address, gate) = gated(server.hosts()).await;
+    let (mut connection, mut receiver) = search(&address);
+    let found = session_event(&mut receiver).await;
+    assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
+    let directory_client =
+        connection.directory_client(DirectoryId::default(), &"/zookeeper".into()).expect("a session");
+    gate.forget_permits(100);
+    connection.spawn_proof_and_request(|unanswered| {
+        let data = Arc::from(&b""[..]);
+        directory_client.create_and_list((Ticket(1), Ticket(2)), "lock-".into(), data, unanswered)
+    });
+    gate.add_permits(1);
+    let event = queue_event(&mut receiver).await;
+    assert!(matches!(event, Event::Created(Ticket(1), Outcome::Done(_))));
+    (server, connection, receiver, gate)
+}
+
 /// The create is a proof. If it counted as unanswered until the reply to the listing, the driver could
 /// give up a session that is alive.
 #[tokio::test]
 async fn a_create_is_answered_before_the_listing_in_the_same_task() {
     on_the_runtime(async {
-        let server = Server::start("127.0.0.1:0").await.expect("a free port");
-        let (address, gate) = gated(server.hosts()).await;
-        let (mut connection, mut receiver) = search(&address);
-        let found = session_event(&mut receiver).await;
-        assert!(matches!(connection.handle(found), ConnectionEvent::Began { .. }));
-        let directory_client =
-            connection.directory_client(DirectoryId::default(), &"/zookeeper".into()).expect("live");
-        gate.forget_permits(100);
-        connection.spawn_proof_and_request(|unanswered| {
-            let data = Arc::from(&b""[..]);
-            directory_client.create_and_list((Ticket(1), Ticket(2)), "lock-".into(), data, unanswered)
-        });
-        gate.add_permits(1);
-        assert!(matches!(queue_event(&mut receiver).await, Event::Created(Ticket(1), Outcome::Done(_))));
+        let (_server, mut connection, mut receiver, gate) = created_but_not_listed().await;
         connection.note_proof_reply();
-        let awaited = connection.unanswered.since().expect("the listing is not answered");
+        assert!(connection.unanswered.since().is_some(), "the listing is not answered");
         gate.add_permits(1);
         let Event::Listed(Ticket(2), Outcome::Done(children)) = queue_event(&mut receiver).await else {
-            panic!("a listing, awaited since {awaited:?}");
+            panic!("a listing");
         };
         assert!(children.contains(&"lock-0000000000".to_owned()), "{children:?}");
         tokio::task::yield_now().await;
         assert_eq!(connection.unanswered.since(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_listing_is_lost_with_the_connection_after_the_create_in_the_same_task() {
+    on_the_runtime(async {
+        let (_server, _connection, mut receiver, gate) = created_but_not_listed().await;
+        gate.close();
+        let event = tokio::time::timeout(Duration::from_secs(60), async {
+            loop {
+                if let Some(Input::Queue { event, .. }) = receiver.recv().await {
+                    return event;
+                }
+            }
+        });
+        assert_eq!(event.await.expect("a reply"), Event::Listed(Ticket(2), Outcome::Lost));
     })
     .await;
 }

@@ -296,18 +296,27 @@ impl Hash for Entries {
 
 /// Replaces a contender's old key in an index with its new one. `keys` returns the index.
 #[inline]
-fn update<'a, K: Ord + 'a>(
+fn update<'a, K: Ord + Clone + 'a>(
     keys: impl FnOnce() -> &'a mut SmallSet<K>,
     before: Option<&Entry>,
     after: Option<&Entry>,
     key: impl Fn(&Entry) -> Option<K>,
 ) {
-    let (before, after) = (before.and_then(&key), after.and_then(&key));
+    replace(keys, before.and_then(&key).as_ref(), after.and_then(&key).as_ref());
+}
+
+/// Replaces a key in an index. Copies the new key only if it differs from the old one.
+#[inline]
+fn replace<'a, K: Ord + Clone + 'a>(
+    keys: impl FnOnce() -> &'a mut SmallSet<K>,
+    before: Option<&K>,
+    after: Option<&K>,
+) {
     if before != after {
         let keys = keys();
         if let Some(before) = before {
-            keys.remove(&before);
+            keys.remove(before);
         }
-        keys.extend(after);
+        keys.extend(after.cloned());
     }
 }

@@ -4,6 +4,7 @@
 use std::ops::{Bound, Deref};
 
 use super::rank::Ranks;
+use super::replace;
 use crate::queue::event::JoinId;
 use crate::queue::machine::entry::{Entry, EntryStage};
 use crate::queue::node_name::{Kind, NodeName};
@@ -165,7 +166,7 @@ impl LocalOrder {
     }
 }
 
-/// Like [`update`](super::update), for an index of nodes. It copies a name only if the index changes.
+/// Like [`update`](super::update), for an index of nodes.
 #[inline]
 fn update_names<'a>(
     names: impl FnOnce() -> &'a mut SmallSet<NodeName>,
@@ -173,14 +174,7 @@ fn update_names<'a>(
     after: Option<&Entry>,
     name: impl Fn(&Entry) -> Option<&NodeName>,
 ) {
-    let (before, after) = (before.and_then(&name), after.and_then(&name));
-    if before != after {
-        let names = names();
-        if let Some(before) = before {
-            names.remove(before);
-        }
-        names.extend(after.cloned());
-    }
+    replace(names, before.and_then(&name), after.and_then(&name));
 }
 
 impl Deref for LocalOrder {
