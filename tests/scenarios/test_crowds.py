@@ -1,4 +1,4 @@
-"""Tests of many clients that reconnect at the same time, and of many waiters in one client."""
+"""Tests of many clients that reconnect at the same time, and of many waiters or holds in one client."""
 
 from __future__ import annotations
 
@@ -40,6 +40,11 @@ TO_LEAVE = 4
 FEW = 50
 # Maximum number of bytes per waiter, including the stack of a thread in Python.
 MEMORY = 64 * 1024
+# Number of locks that one client holds, and maximum number of bytes for each of them. The first locks are not
+# measured: they enlarge collections that all locks share.
+HELD = 10_000
+FIRST = 100
+HELD_MEMORY = 3 * 1024
 PATIENCE = 300.0
 
 crowds = pytest.mark.parametrize(
@@ -138,3 +143,12 @@ def test_s238_many_waiters_time_out(
     observer.wait_queue(path, 1)
     assert proxy.snapshot().total <= (TO_QUEUE + TO_LEAVE) * waiters + FEW
     nothing_watched(server, worker, path)
+
+
+def test_s868_memory_of_held_locks(surface: str, server: Standalone, path: str, start: Start) -> None:
+    worker = start(surface)
+    worker.connect(server.hosts, session_timeout=30)
+    worker.hold_many(path, 0, FIRST).expect("done", PATIENCE)
+    before = memory(worker)
+    worker.hold_many(path, FIRST, HELD).expect("done", PATIENCE)
+    assert HELD * 500 < memory(worker) - before <= HELD * HELD_MEMORY

@@ -35,6 +35,11 @@ fn lock(drivers: &Mutex<Vec<Running>>) -> MutexGuard<'_, Vec<Running>> {
 
 /// Starts a driver for the commands in `inbox` and takes the inbox. Leaves the inbox in place if
 /// the library's thread cannot be started.
+///
+/// Never inlined: the driver's future takes tens of kilobytes of the stack here, and each thread
+/// that acquires a lock would pay for them.
+#[cold]
+#[inline(never)]
 pub(crate) fn start(options: &ClientOptions, inbox: &mut Option<Inbox>) -> Result<()> {
     options.check()?;
     runtime::ready()?;

@@ -4,8 +4,8 @@
 use std::any::Any;
 use std::future::{Future, pending, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
+use std::task::{Poll, Waker};
 
 use tokio::sync::watch;
 
@@ -115,19 +115,12 @@ impl Drop for TaskEnd {
 /// has printed it). If `future` panics, it must not leave shared state inconsistent.
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
     let mut future = pin!(future);
-    poll_fn(|context| poll_caught(future.as_mut(), context)).await
-}
-
-/// Polls a future and returns a panic as an error.
-pub(crate) fn poll_caught<F: Future>(
-    future: Pin<&mut F>,
-    context: &mut Context<'_>,
-) -> Poll<Result<F::Output, String>> {
-    match catch_unwind(AssertUnwindSafe(|| future.poll(context))) {
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
         Err(panic) => Poll::Ready(Err(words(&*panic))),
-    }
+    })
+    .await
 }
 
 fn words(panic: &(dyn Any + Send)) -> String {

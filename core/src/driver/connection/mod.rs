@@ -5,13 +5,13 @@ mod counted_client;
 mod heartbeat_request;
 mod lifecycle;
 pub(super) mod request_size;
-mod request_task;
 pub(super) mod requests;
 #[cfg(test)]
 mod tests;
 mod unanswered;
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,11 +22,10 @@ use zookeeper_client as zk;
 
 use self::counted_client::CountedClient;
 use self::heartbeat_request::heartbeat;
-use self::request_task::RequestTask;
 use self::requests::{AccessLists, DirectoryClient, SessionContext};
 use self::unanswered::Unanswered;
 use crate::config::ClientOptions;
-use crate::driver::mailbox::{Checked, DirectoryId, Input, OwnNode};
+use crate::driver::mailbox::{Checked, DirectoryId, Input, OwnNode, SessionEvent};
 use crate::error::Error;
 use crate::error::server_report::{ServerReport, Servers};
 use crate::metrics::recorder::Recorder;
@@ -34,6 +33,7 @@ use crate::queue::Event;
 use crate::runtime;
 use crate::runtime::backoff::RestartBackoff;
 use crate::runtime::clock::BootInstant;
+use crate::runtime::supervise::caught;
 use crate::runtime::{Part, random};
 use crate::session::certificates::Certificates;
 use crate::session::outage_log::Outages;
@@ -324,9 +324,12 @@ impl Connection {
         task: impl Future<Output = ()> + Send + 'static,
         unanswered: Option<Arc<()>>,
     ) -> AbortHandle {
+        self.run_boxed(Box::pin(runtime::fragile(Part::Request, task)), unanswered)
+    }
+
+    fn run_boxed(&mut self, task: BoxedTask, unanswered: Option<Arc<()>>) -> AbortHandle {
         let (epoch, sender) = (self.epoch, self.sender.clone());
-        let task = runtime::fragile(Part::Request, task);
-        self.tasks.spawn(runtime::gated(RequestTask::new(task, epoch, sender, unanswered)))
+        self.tasks.spawn(runtime::gated(run_task(task, epoch, sender, unanswered)))
     }
 
     pub(super) fn sender(&self) -> mpsc::UnboundedSender<Input> {
@@ -361,4 +364,22 @@ impl Connection {
 pub(super) fn server(settings: &Settings) -> Option<String> {
     let (host, port) = settings.connected()?;
     Some(if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+}
+
+type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs a task of the session, and reports to `sender` if it panics. Keeps `_unanswered` until then.
+///
+/// All tasks have this one type, so they share the code that spawns, polls and frees a task. Only
+/// the box has the size of the task: tokio aligns each task to 128 bytes, and glibc's allocator does
+/// not reuse aligned memory directly, so large tasks would leave holes between long-lived objects.
+async fn run_task(
+    task: BoxedTask,
+    epoch: u64,
+    sender: mpsc::UnboundedSender<Input>,
+    _unanswered: Option<Arc<()>>,
+) {
+    if let Err(panic) = caught(task).await {
+        sender.send(Input::Session(SessionEvent::Panicked(epoch, panic))).ok();
+    }
 }
