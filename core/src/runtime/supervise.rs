@@ -131,6 +131,7 @@ fn words(panic: &(dyn Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use std::future::ready;
+    use std::task::Context;
     use std::time::Duration;
 
     use super::*;

@@ -371,8 +371,9 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Runs a task of the session, and reports to `sender` if it panics. Keeps `_unanswered` until then.
 ///
 /// All tasks have this one type, so they share the code that spawns, polls and frees a task. Only
-/// the box has the size of the task: tokio aligns each task to 128 bytes, and glibc's allocator does
-/// not reuse aligned memory directly, so large tasks would leave holes between long-lived objects.
+/// the box has the size of the task, because glibc's allocator reuses a freed box directly. tokio
+/// aligns each task to 128 bytes, and such memory is not reused directly: tasks of some sizes leave
+/// holes between long-lived objects.
 async fn run_task(
     task: BoxedTask,
     epoch: u64,
