@@ -16,9 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Shown
 
 from cluster import results
-from cluster.measure import FULL, QUICK, Measurement, Result, turns
+from cluster.measure import FULL, QUICK, WARM_UP, Measurement, Result, turns, warm_up
 from cluster.servers import SERVERS, Cluster, fsync_ms
-from cluster.workloads import ALL_PEERS, CASES, members
+from cluster.workloads import ALL_PEERS, CASES, WARMING, members
 from locks.__main__ import available
 from locks.packages import Unavailable
 from locks.peers import Peer
@@ -120,7 +120,9 @@ def main() -> int:
     with serving(peers, skipped) as servers, Progress(*columns, console=console) as progress:
         peers = [peer for peer in peers if peer.server in servers]
         plan = [(case, those) for case in cases if (those := members(case, tuple(peers)))]
-        bar = progress.add_task("", total=sum(turns(case, those, pace) for case, those in plan))
+        steps = sum(turns(case, those, pace) for case, those in plan)
+        bar = progress.add_task("warm up the servers", total=steps)
+        warm_up(servers["zookeeper"], WARMING, ALL_PEERS[0], QUICK.turn if given.quick else WARM_UP)
         for case, those in plan:
 
             def step(shown: str, case_name: str = case.name) -> None:

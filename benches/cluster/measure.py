@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hdrh.histogram import HdrHistogram
 
@@ -20,6 +20,11 @@ from locks.worker import Counted, Worker, WorkerFailed
 
 LONGEST = 60_000_000
 """Longest latency in microseconds that a histogram can contain. The workers use the same limit."""
+
+WARM_UP = 8.0
+"""Time in seconds for which a workload warms up the servers before a full run. The compiler of their virtual
+machines would otherwise occupy both processors for up to a tenth of a second, in the turns of some peers.
+"""
 
 FULL = Pace(0.6, 1.0, 6)
 QUICK = Pace(0.2, 0.6, 2, counts=False)
@@ -160,6 +165,18 @@ class Measurement:
             finally:
                 worker.stop()
         return counting.traffic
+
+
+def warm_up(cluster: Cluster, cases: list[Case], peer: Peer, seconds: float) -> None:
+    """Let a peer run the workloads of these cases on the servers, as fast as it can and without a delay."""
+    for number, case in enumerate(cases):
+        workload = replace(case.workload, period=0)
+        worker = Worker(peer, workload, ",".join(cluster.hosts), f"/warm-up-{number}")
+        try:
+            worker.ready(READY)
+            worker.count(seconds)
+        finally:
+            worker.stop()
 
 
 @contextlib.contextmanager

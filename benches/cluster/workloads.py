@@ -97,6 +97,9 @@ def _cases(delay_ms: int) -> tuple[Case, ...]:
 
 CASES = tuple(case for delay_ms in DELAYS for case in _cases(delay_ms))
 
+WARMING = [case for case in CASES if case.name in ("free-5ms", "handoff-5ms")]
+"""The cases whose workloads warm up the servers."""
+
 
 def _peer(peer: Peer) -> Peer:
     # The plain client without a lock has no hand-off.
