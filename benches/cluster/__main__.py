@@ -18,7 +18,7 @@ from rich.table import Table as Shown
 from cluster import results
 from cluster.measure import FULL, QUICK, WARM_UP, Measurement, Result, turns, warm_up
 from cluster.servers import SERVERS, Cluster, fsync_ms
-from cluster.workloads import ALL_PEERS, CASES, WARMING, members
+from cluster.workloads import ALL_PEERS, CASES, WARMER, WARMING, members
 from locks.__main__ import available
 from locks.packages import Unavailable
 from locks.peers import Peer
@@ -122,7 +122,7 @@ def main() -> int:
         plan = [(case, those) for case in cases if (those := members(case, tuple(peers)))]
         steps = sum(turns(case, those, pace) for case, those in plan)
         bar = progress.add_task("warm up the servers", total=steps)
-        warm_up(servers["zookeeper"], WARMING, ALL_PEERS[0], QUICK.turn if given.quick else WARM_UP)
+        warm_up(servers["zookeeper"], WARMING, WARMER, QUICK.turn if given.quick else WARM_UP)
         for case, those in plan:
 
             def step(shown: str, case_name: str = case.name) -> None:

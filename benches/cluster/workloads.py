@@ -109,6 +109,9 @@ def _peer(peer: Peer) -> Peer:
 
 ALL_PEERS = tuple(_peer(peer) for peer in (*PEERS, LOOKAHEAD) if peer.name in (*_ALL, *OTHERS))
 
+(WARMER,) = (peer for peer in ALL_PEERS if peer.name == "rust")
+"""The program that warms up the servers."""
+
 
 def members(case: Case, peers: tuple[Peer, ...] = ALL_PEERS) -> list[Peer]:
     """Return the peers that take part in a case."""
