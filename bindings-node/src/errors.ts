@@ -108,7 +108,7 @@ export interface Deadlock {
  * const lease = await mutex.acquire();
  * await mutex.acquire({ timeout: 500 }).catch((error) => {
  *   if (!(error instanceof LockTimeoutError)) throw error;
- *   console.log(error.reason, error.blockers[0].about?.language); // taken node
+ *   console.log(error.reason, error.blockers[0]?.about?.language); // taken node
  * });
  */
 export class LockTimeoutError extends withCode('LOCK_TIMEOUT') {
