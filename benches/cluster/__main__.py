@@ -16,13 +16,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table as Shown
 
 from cluster import results
+from cluster.disk import Disk, fsync_ms
 from cluster.measure import FULL, QUICK, WARM_UP, Measurement, Result, turns, warm_up
-from cluster.servers import SERVERS, Cluster, fsync_ms
+from cluster.servers import SERVERS, Cluster
 from cluster.workloads import ALL_PEERS, CASES, WARMER, WARMING, members
 from locks.__main__ import available
 from locks.packages import Unavailable
 from locks.peers import Peer
 from locks.results import idle
+from locks.servers import on_disk
 
 PERCENTILES = ("p50", "p90", "p99")
 
@@ -101,7 +103,8 @@ def main() -> int:
     if given.quick and not given.only:
         cases = [case for case in cases if case.quick]
     peers, skipped = available([peer for peer in ALL_PEERS if not given.peers or peer.name in given.peers])
-    idle_before, disk, began = idle(), fsync_ms(), time.monotonic()
+    where = on_disk()
+    idle_before, usual, began = idle(), fsync_ms(where), time.monotonic()
     measured: list[Result] = []
 
     def told() -> results.Json:
@@ -110,14 +113,18 @@ def main() -> int:
             command=command(given),
             idle_before=idle_before,
             server="Apache ZooKeeper 3.9.5, three servers with fsync",
-            fsync_ms=disk,
+            fsync_ms=usual,
             skipped=skipped,
             seconds=time.monotonic() - began,
         )
 
     name = given.output or ("cluster-quick" if given.quick else "cluster")
     columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with serving(peers, skipped) as servers, Progress(*columns, console=console) as progress:
+    with (
+        serving(peers, skipped) as servers,
+        Disk(where) as disk,
+        Progress(*columns, console=console) as progress,
+    ):
         peers = [peer for peer in peers if peer.server in servers]
         plan = [(case, those) for case in cases if (those := members(case, tuple(peers)))]
         steps = sum(turns(case, those, pace) for case, those in plan)
@@ -128,7 +135,7 @@ def main() -> int:
             def step(shown: str, case_name: str = case.name) -> None:
                 progress.update(bar, advance=1, description=f"{case_name}: {shown}")
 
-            measured += Measurement(servers, pace, step).run(case, those)
+            measured += Measurement(servers, disk, pace, step).run(case, those)
             # An interrupted run keeps its results so far.
             results.write(told(), name)
     path = results.write(told(), name)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from hdrh.histogram import HdrHistogram
 
+from cluster.disk import STALL, Disk
 from cluster.network import Network
 from cluster.servers import Cluster
 from cluster.workloads import DELAYS, Case
@@ -26,6 +27,9 @@ WARM_UP = 8.0
 machines would otherwise occupy both processors for up to a tenth of a second, in the turns of some peers.
 """
 
+MOST_REPEATED = 3
+"""A turn is repeated at most so many times. If the disk stalls in the last one too, it counts nevertheless."""
+
 FULL = Pace(0.6, 1.0, 6)
 QUICK = Pace(0.2, 0.6, 2, counts=False)
 
@@ -42,6 +46,8 @@ class Result:
     # Bytes of all turns, from the delaying proxies.
     sent: int = 0
     received: int = 0
+    # Turns that were repeated because the disk stalled.
+    repeated: int = 0
     # Requests, counted in separate turns.
     traffic: Traffic | None = None
     problem: str = ""
@@ -78,8 +84,11 @@ def planned(case: Case, peers: list[Peer], pace: Pace) -> float:
 class Measurement:
     """Runs cases. All of them use the same servers."""
 
-    def __init__(self, servers: Mapping[str, Cluster], pace: Pace, step: Callable[[str], None]) -> None:
+    def __init__(
+        self, servers: Mapping[str, Cluster], disk: Disk, pace: Pace, step: Callable[[str], None]
+    ) -> None:
         self._servers = servers
+        self._disk = disk
         self._pace = pace
         # Called before each turn with the peer's name.
         self._step = step
@@ -118,7 +127,7 @@ class Measurement:
                         self._step(peer.shown)
                         with noted(workers, results[peer.name]):
                             if peer.name in workers:
-                                self._turn(workers[peer.name], networks[peer.name], results[peer.name])
+                                self.turn(workers[peer.name], networks[peer.name], results[peer.name])
             finally:
                 for worker in workers.values():
                     worker.stop()
@@ -136,13 +145,19 @@ class Measurement:
         if case.workload.queues and peer.queues:
             await_queue(self._servers["zookeeper"].hosts[0], path, case.workload.total)
 
-    def _turn(self, worker: Worker, network: Network, result: Result) -> None:
+    def turn(self, worker: Worker, network: Network, result: Result) -> None:
+        """Let a worker run for one turn and add what it did to its result."""
         servers = self._servers[worker.peer.server]
-        network.take()
-        before = used(worker.pid), servers.used()
-        counted = worker.count(self._pace.turn * result.case.longer)
-        after = used(worker.pid), servers.used()
-        moved = network.take()
+        for left in reversed(range(1 + MOST_REPEATED)):
+            network.take()
+            self._disk.take()
+            before = used(worker.pid), servers.used()
+            counted = worker.count(self._pace.turn * result.case.longer)
+            after = used(worker.pid), servers.used()
+            moved = network.take()
+            if left == 0 or self._disk.take() < STALL:
+                break
+            result.repeated += 1
         result.turns.append(counted)
         result.used.count += counted.count
         result.used.worker += after[0] - before[0]

@@ -31,11 +31,18 @@ def run(table: Table) -> str:
     text = (
         f"`{told['command']}`, {told['made'][:10]}, {told['seconds']:,} s. {hardware(machine)}. "
         f"{told['server']}. Appending 4 KiB to a file and waiting for the disk took "
-        f"{machine['fsync_ms']:.2g} ms. {quietness(machine)}"
+        f"{machine['fsync_ms']:.2g} ms. {quietness(machine)} {repeats(told)}"
     )
     versions = "; ".join(f"{NAMES[peer]}: {version}" for peer, version in told["versions"].items())
     skipped = [f"Not measured: {NAMES[peer]}: {why}." for peer, why in told["skipped"].items()]
     return "\n\n".join(wrapped(one) for one in (text, f"Versions: {versions}.", *skipped))
+
+
+def repeats(told: Json) -> str:
+    """Tell how many turns were repeated because the disk stalled."""
+    entries = [one for one in told["results"] if "rate" in one]
+    repeated, turns = (sum(one[name] for one in entries) for name in ("repeated", "turns"))
+    return f"{repeated:,} of {turns + repeated:,} turns were repeated because the disk stalled."
 
 
 def cases(table: Table) -> str:

@@ -15,7 +15,7 @@ from locks.results import RESULTS, Json, machine, pooled, rounded, write
 
 __all__ = ["RESULTS", "Json", "Table", "document", "read", "write"]
 
-SCHEMA = 1
+SCHEMA = 2
 
 PERCENTILES = (50, 90, 99)
 RARE, ENOUGH = 99.9, 10_000
@@ -60,6 +60,8 @@ def entry(result: Result) -> Json:
         return told | {"problem": result.problem or "nothing ended within a turn"}
     count = result.used.count
     told["rate"] = rounded(rate)
+    told["turns"] = len(result.turns)
+    told["repeated"] = result.repeated
     told["latencies"] = {name: distribution(result.histogram(name)) for name in case.latencies}
     told["bytes"] = {"sent": rounded(result.sent / count), "received": rounded(result.received / count)}
     told["processor_us"] = {

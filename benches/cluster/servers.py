@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
-from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from harness.server import Ensemble
@@ -71,15 +68,3 @@ SERVERS: dict[str, Callable[[], contextlib.AbstractContextManager[Cluster]]] = {
     "etcd": etcd,
     "postgres": postgres,
 }
-
-
-def fsync_ms(times: int = 50) -> float:
-    """Return how long it takes to append to a file and to wait for the disk, in milliseconds: the median."""
-    took = []
-    with TemporaryFile(dir=servers.on_disk(), buffering=0) as file:
-        for _ in range(times):
-            began = time.perf_counter()
-            file.write(bytes(4096))
-            os.fsync(file.fileno())
-            took.append(time.perf_counter() - began)
-    return round(median(took) * 1e3, 3)

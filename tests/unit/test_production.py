@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import copy
 import importlib
+import os
+import subprocess
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from cluster.measure import FULL, LONGEST, QUICK, Result, planned
+import cluster.disk
+from cluster.disk import STALL, Disk, append
+from cluster.measure import FULL, LONGEST, MOST_REPEATED, QUICK, Measurement, Result, planned
+from cluster.network import Bytes
 from cluster.report import GOALS, PAGE, PICTURES, PUBLISHED, better, figures, percentiles, ratios
 from cluster.results import POINTS, Json, Table, axis, entry, read
-from cluster.servers import children
+from cluster.servers import Cluster, children
 from cluster.workloads import ALL_PEERS, CASES, OURS, Case, members
 from harness.paths import REPOSITORY
 from locks.measure import Pace
@@ -136,15 +144,69 @@ def test_a_task_asks_for_latencies_only_in_this_benchmark() -> None:
         assert told["period"] == case.workload.period
 
 
+class Turns:
+    """A worker and its network. The disk takes so many seconds for a write in the first turns."""
+
+    pid = os.getpid()
+    peer = ALL_PEERS[0]
+
+    def __init__(self, disk: Disk, stalls: list[float]) -> None:
+        self._disk, self._stalls, self.begun = disk, stalls, 0
+
+    def count(self, _seconds: float) -> Counted:
+        self.begun += 1
+        took = self._stalls.pop(0) if self._stalls else 0.0
+        self._disk.note(took)
+        return Counted(self.begun, 1.0)
+
+    def take(self) -> Bytes:
+        return Bytes(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("stalls", "repeated"),
+    [
+        ([STALL / 2], 0),
+        ([STALL], 1),
+        ([1.0, 1.0, 0.0, 1.0], 2),
+        ([1.0] * 9, MOST_REPEATED),
+    ],
+)
+def test_a_turn_is_repeated_if_the_disk_stalls(tmp_path: Path, stalls: list[float], repeated: int) -> None:
+    disk = Disk(tmp_path)
+    turns: Any = Turns(disk, stalls)
+    found = Result(free(), "rust")
+    servers = {turns.peer.server: Cluster((), ())}
+    Measurement(servers, disk, FULL, lambda _shown: None).turn(turns, turns, found)
+    assert found.repeated == repeated
+    assert [turn.count for turn in found.turns] == [1 + repeated]
+    assert found.used.count == 1 + repeated
+
+
+def test_a_stall_of_the_disk_is_noticed_while_it_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalled, resume = threading.Event(), threading.Event()
+
+    def stalling(file: Any) -> float:
+        stalled.set()
+        resume.wait()
+        return append(file)
+
+    with Disk(tmp_path) as disk:
+        monkeypatch.setattr(cluster.disk, "append", stalling)
+        assert stalled.wait(60)
+        time.sleep(STALL)
+        assert disk.take() >= STALL
+        resume.set()
+
+
 def test_proxy_and_modules_are_short() -> None:
     proxy = REPOSITORY / "benches/locks/workers/rust/src/bin/bench-proxy.rs"
     assert len(proxy.read_text().splitlines()) <= 150
 
 
 def test_children_of_a_process_are_found(tmp_path: Path) -> None:
-    import os
-    import subprocess
-
     with subprocess.Popen(["sleep", "60"]) as child:
         assert child.pid in children(os.getpid())
         child.kill()
