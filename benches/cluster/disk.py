@@ -1,4 +1,4 @@
-"""Observes the disk on which the servers wait. If it stalls, it delays every program that is measured at that time."""
+"""Observes the disk of the servers. If it stalls, it delays any program that is measured at that time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from tempfile import TemporaryFile
 from typing import IO, Self
 
 STALL = 0.02
-"""A write that takes longer than this time in seconds shows that the disk stalled. The usual time is a hundredth of
-this."""
+"""If an append takes so many seconds, the disk has stalled. It usually takes a hundredth of this."""
 
 PAUSE = 0.005
-"""Time in seconds between two writes. It is short, so that a write is under way in any stall."""
+"""Time in seconds between two appends. It is short, so that an append is under way in any stall."""
 
 BLOCK = bytes(4096)
 
@@ -59,8 +58,8 @@ class Disk:
         self._file.close()
 
     def take(self) -> float:
-        """Return the time in seconds of the longest append since the last call. An append that is under way counts
-        with the time that it has taken so far.
+        """Return how many seconds the longest append since the last call took. If an append is under way,
+        the time that it has taken so far counts too.
         """
         with self._lock:
             longest, self._longest = self._longest, 0.0

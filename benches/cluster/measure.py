@@ -28,7 +28,7 @@ machines would otherwise occupy both processors for up to a tenth of a second, i
 """
 
 MOST_REPEATED = 3
-"""A turn is repeated at most so many times. If the disk stalls in the last one too, it counts nevertheless."""
+"""A turn is repeated at most so many times. If the disk stalls in the last one too, that turn counts."""
 
 FULL = Pace(0.6, 1.0, 6)
 QUICK = Pace(0.2, 0.6, 2, counts=False)
@@ -70,14 +70,14 @@ def is_counted(case: Case, peer: Peer, pace: Pace) -> bool:
 
 def turns(case: Case, peers: list[Peer], pace: Pace) -> int:
     """Return the number of steps of the progress bar."""
-    return len(peers) * (1 + pace.rounds) + sum(is_counted(case, peer, pace) for peer in peers)
+    return len(peers) * (1 + pace.rounds * case.more) + sum(is_counted(case, peer, pace) for peer in peers)
 
 
 def planned(case: Case, peers: list[Peer], pace: Pace) -> float:
     """Return the planned duration of all turns in seconds, without the time to start and stop the workers."""
     counting = COUNTING.warm_up + MOST_TURNS / 2 * COUNTING.turn
-    turn = pace.turn * case.longer
-    spent = sum(pace.warm_up * peer.warm + pace.rounds * turn for peer in peers)
+    each = pace.rounds * case.more * pace.turn * case.longer
+    spent = sum(pace.warm_up * peer.warm + each for peer in peers)
     return spent + counting * sum(is_counted(case, peer, pace) for peer in peers)
 
 
@@ -121,7 +121,7 @@ class Measurement:
                     with noted(workers, results[peer.name]):
                         if peer.name in workers:
                             workers[peer.name].count(self._pace.warm_up * peer.warm)
-                for number in range(self._pace.rounds):
+                for number in range(self._pace.rounds * case.more):
                     # Rotate the order, so that no peer is always first or always follows the same peer.
                     for peer in peers[number % len(peers) :] + peers[: number % len(peers)]:
                         self._step(peer.shown)
