@@ -112,22 +112,28 @@ def test_s611_a_signal_to_the_first_process_of_a_container(
     file = node_project / "first.mjs"
     file.write_text(NODE_PROGRAM)
     programs = {
-        "rust": [str(RUST_ENDS), "handled signal", server.hosts, path],
-        "node": [NODE, str(file), path],
+        "rust": [
+            [str(RUST_ENDS), "handled signal", server.hosts, path],
+            [str(RUST_ENDS), "handled signal, blocked by the main thread", server.hosts, path],
+        ],
+        "node": [[NODE, str(file), path]],
     }
-    command = as_first_process(*programs[surface])
-    process = spawn(
-        command, env={"ZKLOCK_HOSTS": server.hosts}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"holding\n"
-        (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(first), signal.SIGTERM)
-        assert process.wait(timeout=20) == 128 + signal.SIGTERM
-        observer.assert_free(path)
-    finally:
-        reap(process)
+    for command in programs[surface]:
+        process = spawn(
+            as_first_process(*command),
+            env={"ZKLOCK_HOSTS": server.hosts},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"holding\n"
+            (first,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            os.kill(int(first), signal.SIGTERM)
+            assert process.wait(timeout=20) == 128 + signal.SIGTERM
+            observer.assert_free(path)
+        finally:
+            reap(process)
 
 
 def test_s392_a_silent_server_does_not_delay_an_exit(surface: str, proxy: Proxy, path: str) -> None:

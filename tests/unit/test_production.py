@@ -195,10 +195,13 @@ def test_a_stall_of_the_disk_is_noticed_while_it_lasts(
 
     with Disk(tmp_path) as disk:
         monkeypatch.setattr(cluster.disk, "append", stalling)
-        assert stalled.wait(60)
-        time.sleep(STALL)
-        assert disk.take() >= STALL
-        resume.set()
+        try:
+            assert stalled.wait(60)
+            time.sleep(STALL)
+            assert disk.take() >= STALL
+        finally:
+            # The end of the block waits for the append.
+            resume.set()
 
 
 def test_proxy_and_modules_are_short() -> None:

@@ -96,8 +96,9 @@ fn close_after_signal(pipe: i32, first: fn()) {
     shutdown(CLOSE_LIMIT);
     // SAFETY: plain calls.
     unsafe {
-        // Process 1 of a container raises nothing: signals have no default action there, except if
-        // the main thread happens to be in the handler. So its exit status would depend on chance.
+        // Process 1 of a container raises nothing. The kernel ignores a signal that has no handler
+        // there, except if the main thread blocks the signal, as it also does in the handler: then
+        // the signal can end the process. So the exit status would depend on chance.
         if libc::getpid() != 1 {
             libc::signal(signal, libc::SIG_DFL);
             libc::kill(libc::getpid(), signal);

@@ -147,6 +147,14 @@ fn main() -> Outcome<ExitCode> {
             let _held = block_on(hold(hosts, path))?;
             std::thread::sleep(Duration::from_secs(60));
         }
+        "handled signal, blocked by the main thread" => {
+            zklock::close_on_signals()?;
+            // The kernel does not ignore a signal that process 1 raises if its main thread blocks it.
+            std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
+            zklock::internal::block_signals();
+            let _held = block_on(hold(hosts, path))?;
+            std::thread::sleep(Duration::from_secs(60));
+        }
         "signal" => {
             let _held = block_on(hold(hosts, path))?;
             std::thread::sleep(Duration::from_secs(60));
