@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import scripts
@@ -119,3 +120,20 @@ def test_an_import_that_is_repeated(hosts: str, path: str) -> None:
         path,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("held False\n", "", 0)
+
+
+OPTIONAL = {"_eventlet", "_exporters", "_gevent", "opentelemetry", "prometheus"}
+"""Modules that import a package which need not be installed, and the module that only they use."""
+
+
+@pytest.mark.parametrize("package", ["zklock", "zklock.aio"])
+def test_an_import_includes_all_modules_that_a_lock_can_need(package: str) -> None:
+    """If a thread imported one of them later, while another forks, the child would wait for it forever."""
+    code = f"import sys, {package}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
+    )
+    files = Path(sys.modules[package].__file__ or "").parent.glob("*.py")
+    modules = {f"{package}.{name}" for name in {file.stem for file in files} - {"__init__"} - OPTIONAL}
+    assert len(modules) > 10
+    assert modules - set(done.stdout.split()) == set()

@@ -13,8 +13,19 @@ import atexit as _atexit
 import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+# Import every module now that needs no optional package, instead of when it is first used. If another thread
+# imported a module while the process forks, that module would stay locked in the child, and a child that uses
+# it would wait forever.
+from zklock import _asyncio_misuse as _asyncio_misuse
 from zklock import _callbacks as _callbacks
+from zklock import _callers as _callers
+from zklock import _decorators as _decorators
 from zklock import _log as _log
+from zklock import _multiprocessing as _multiprocessing
+from zklock import _once as _once
+from zklock import _pickle as _pickle
+from zklock import _rounds as _rounds
+from zklock import _trio as _trio
 from zklock import _zklock
 from zklock._errors import (
     AuthFailed,
@@ -124,7 +135,6 @@ if "gevent._hub_local" in _sys.modules:
     # time, when they first wait. In a patched process the import locks are gevent's, and a native thread
     # could wait for such a lock forever.
     from zklock import _gevent as _gevent
-    from zklock import _multiprocessing as _multiprocessing
 
 # Free the process's locks when the process exits. Otherwise they would stay taken until the session timeout.
 _atexit.register(_zklock.shutdown)

@@ -4,11 +4,13 @@ lock does not exclude these tasks from each other, because its owner is the thre
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import warnings
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import asyncio
 
 # The task that acquired each lease, for leases that were acquired while an event loop ran.
 _acquiring_tasks: weakref.WeakKeyDictionary[Any, weakref.ref[asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
@@ -45,7 +47,7 @@ def warn_of_blocking() -> None:
 
 def remember(lease: object) -> None:
     """Remember the current task as the one that acquired the lease."""
-    task = asyncio.current_task()
+    task = _current_task()
     if task is not None:
         _acquiring_tasks[lease] = weakref.ref(task)
 
@@ -56,7 +58,7 @@ def warn_of_another_task(lease: object) -> None:
     There is no warning if the current task acquired the lease itself, or if the other task has ended.
     """
     global _warned
-    task, acquiring_task = asyncio.current_task(), _acquiring_tasks.get(lease)
+    task, acquiring_task = _current_task(), _acquiring_tasks.get(lease)
     other = None if acquiring_task is None else acquiring_task()
     if _warned or task is None or other is None or other is task or other.done():
         return
@@ -67,3 +69,10 @@ def warn_of_another_task(lease: object) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    # A program that runs an event loop has imported asyncio. Other programs need not import it.
+    from asyncio import current_task
+
+    return current_task()

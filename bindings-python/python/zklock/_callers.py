@@ -1,4 +1,4 @@
-"""Describes the threads, tasks and greenlets that use locks, for `dump()`. Imported for the first dump."""
+"""Describes the threads, tasks and greenlets that use locks, for `dump()`."""
 
 from __future__ import annotations
 

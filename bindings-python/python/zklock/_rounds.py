@@ -1,4 +1,4 @@
-"""`Election.run()`, which campaigns and leads repeatedly. Imported for the first such call."""
+"""`Election.run()`, which campaigns and leads repeatedly."""
 
 from __future__ import annotations
 

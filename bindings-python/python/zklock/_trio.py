@@ -1,4 +1,4 @@
-"""Rejects calls in trio tasks. Imported only in a program that uses trio, or for an error message."""
+"""Rejects calls in trio tasks, and reports that no event loop of asyncio runs."""
 
 from __future__ import annotations
 

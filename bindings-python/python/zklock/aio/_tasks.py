@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 from zklock import _zklock
+from zklock._trio import no_event_loop
 
 _T = TypeVar("_T")
 
@@ -37,8 +38,6 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
 
 def _no_event_loop() -> RuntimeError:
-    from zklock._trio import no_event_loop
-
     return RuntimeError(no_event_loop())
 
 
