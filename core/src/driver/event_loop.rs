@@ -376,8 +376,8 @@ impl Driver {
                 let error = denied(&self.options, denial);
                 tracing::error!("{error}");
                 self.status.set_term(None);
-                self.status.set(ClientState::Idle);
                 self.directories.end_session(&mut self.timers);
+                self.status.set(ClientState::Idle);
                 self.fail_all(&error);
             }
         }
@@ -433,9 +433,12 @@ impl Driver {
         done: Option<oneshot::Sender<()>>,
         mut receiver: mpsc::UnboundedReceiver<Input>,
     ) {
-        self.status.set(ClientState::Closed);
+        self.status.refuse();
         self.status.set_term(None);
         self.directories.lose_all(LossReason::ClientClosed);
+        // Change the client's state last, as for `Disconnected`: a program that finds the client
+        // closed must find its leases lost.
+        self.status.set(ClientState::Closed);
         self.fail_all(&Error::client_closed());
         let mut waiting = self.drain.take().map(Drain::closers).unwrap_or_default();
         waiting.extend(done);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub enum ClientState {
     Connected,
     /// The client is disconnected, but the session can survive.
     Suspended,
-    /// The client is closed for good.
+    /// The client is closed for good. Its leases are lost.
     Closed,
     /// The client belongs to the parent of this forked process. It cannot be used in this process.
     Forked,
@@ -111,6 +111,8 @@ impl States {
 #[derive(Default)]
 pub(crate) struct Status {
     state: AtomicU8,
+    /// `true` once the client accepts no more operations.
+    refuses: AtomicBool,
     session_id: AtomicI64,
     /// The session timeout in milliseconds, or 0 before the first session.
     session_timeout: AtomicU64,
@@ -126,12 +128,27 @@ impl Status {
     pub(crate) fn set(&self, state: ClientState) {
         // Hold the mutex during both steps, so all listeners receive the changes in the same order.
         let mut listeners = self.listeners();
+        if state == ClientState::Closed {
+            self.refuse();
+        }
         if self.state.swap(state as u8, Ordering::AcqRel) != state as u8 {
             listeners.retain(|listener| listener.send(state).is_ok());
         }
         if state == ClientState::Closed {
             listeners.clear();
         }
+    }
+
+    /// Makes the client refuse operations from now on. The state changes later, when the leases of
+    /// the client are lost. Until then, an owner that learns of its loss must not use this client
+    /// again: a lock on a hosts string gets another client.
+    pub(crate) fn refuse(&self) {
+        self.refuses.store(true, Ordering::Release);
+    }
+
+    /// Returns `false` if the client is closed, or will be closed in a moment.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.refuses.load(Ordering::Acquire)
     }
 
     pub(crate) fn get(&self) -> ClientState {

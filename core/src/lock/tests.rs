@@ -1,5 +1,15 @@
-//! Tests for decisions of a lock that need no server.
+//! Tests of a lock's decisions, and of the order in which its lease and its client change.
 
+use std::sync::mpsc;
+use std::task::{Context, Wake};
+
+use zklock_embedded::Server;
+use zookeeper_client as zk;
+
+use crate::driver::mailbox::{Input, SessionEvent};
+use crate::driver::status::ClientState;
+use crate::error::loss_reason::LossReason;
+use crate::lease::state::LeaseState;
 use crate::lock::options::LockOptions;
 use crate::lock::*;
 
@@ -77,4 +87,29 @@ fn a_refused_try_is_no_error_and_everything_else_is() {
     for kind in [ErrorKind::ConnectionFailed, ErrorKind::LockLost, ErrorKind::SequenceExhausted] {
         assert_eq!(busy_is_none(error(kind)).unwrap_err().kind(), kind);
     }
+}
+
+/// Records the state of a lease when it is woken, within the change that wakes it.
+struct Observer(Lease, mpsc::Sender<LeaseState>);
+
+impl Wake for Observer {
+    fn wake(self: Arc<Self>) {
+        self.1.send(self.0.state()).expect("a test");
+    }
+}
+
+#[tokio::test]
+async fn a_client_whose_credentials_are_refused_is_idle_only_when_its_leases_are_lost() {
+    let server = Server::start("127.0.0.1:0").await.expect("a free port");
+    let options = ClientOptions::new(Some(&server.hosts())).expect("hosts");
+    let client = Client::connect_with(options).await.expect("a server that answers");
+    let lock = lock(&client, "/l", Kind::Exclusive);
+    let (found, states_of_the_lease) = mpsc::channel();
+    let observer = Arc::new(Observer(lock.acquire().await.expect("the lock"), found));
+    let mut states = client.states();
+    assert!(states.poll_next(&mut Context::from_waker(&observer.into())).is_pending());
+    let refused = SessionEvent::State(1, zk::SessionState::AuthFailed);
+    client.mailbox().sender.send(Input::Session(refused)).expect("a driver");
+    assert_eq!(states_of_the_lease.recv(), Ok(LeaseState::Lost(LossReason::SessionExpired)));
+    assert_eq!(states.next().await, Some(ClientState::Idle));
 }

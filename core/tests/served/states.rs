@@ -1,5 +1,8 @@
 //! Tests of the states of a client and its leases while connections and sessions change.
 
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use zklock::{ClientState, ErrorKind, LeaseState, LossReason};
@@ -45,6 +48,53 @@ fn the_leases_of_a_closed_client_are_lost_before_the_server_answers() {
         assert!(!closing.is_finished(), "the server has not answered");
         proxy.open();
         closing.await.expect("no panic").expect("an end");
+    });
+}
+
+/// Calls a function when it is woken, on the thread of the client and within the change that wakes
+/// it.
+struct OnWake<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for OnWake<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+#[test]
+fn a_client_is_closed_only_when_its_leases_are_lost() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let lease = hold(&client, "/l").await;
+        let mut states = client.states();
+        let (found, states_of_the_lease) = mpsc::channel();
+        let waker = Waker::from(Arc::new(OnWake(move || found.send(lease.state()).expect("a test"))));
+        assert!(states.poll_next(&mut Context::from_waker(&waker)).is_pending());
+        client.close().await.expect("an end");
+        assert_eq!(states_of_the_lease.recv(), Ok(LeaseState::Lost(LossReason::ClientClosed)));
+    });
+}
+
+#[test]
+fn a_client_whose_leases_are_being_lost_refuses_an_acquire() {
+    run(async {
+        let server = server().await;
+        let client = client(&server.hosts()).await;
+        let lease = hold(&client, "/l").await;
+        let (found, outcomes) = mpsc::channel();
+        let lock = mutex(&client, "/m");
+        let acquire = move || {
+            let polled = pin!(lock.acquire()).poll(&mut Context::from_waker(Waker::noop()));
+            let refused =
+                matches!(polled, Poll::Ready(Err(error)) if error.kind() == ErrorKind::ClientClosed);
+            found.send(refused).expect("a test");
+        };
+        let mut lost = pin!(lease.lost());
+        let waker = Waker::from(Arc::new(OnWake(acquire)));
+        assert!(lost.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        client.close().await.expect("an end");
+        assert_eq!(outcomes.recv(), Ok(true));
     });
 }
 

@@ -301,10 +301,11 @@ impl DirectoryTable {
 
 impl Drop for DirectoryTable {
     fn drop(&mut self) {
-        self.status.set(ClientState::Closed);
+        self.status.refuse();
         if let Some(shared) = self.shared.take() {
             self.all.append(&mut shared.lock());
         }
         self.lose_all(LossReason::ClientClosed);
+        self.status.set(ClientState::Closed);
     }
 }

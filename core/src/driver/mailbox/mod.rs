@@ -14,7 +14,7 @@ use self::node_watch::VersionedData;
 use self::replies::{First, Listing, NodeContent};
 use crate::config::lock_path::LockPath;
 use crate::config::timeout::Deadline;
-use crate::driver::status::{ClientState, Status};
+use crate::driver::status::Status;
 use crate::error::deadlock::Deadlock;
 use crate::error::{Error, Result};
 use crate::lease::Lease;
@@ -207,7 +207,7 @@ pub(crate) struct Checked {
 pub(crate) struct Mailbox {
     pub(crate) origin: ForkGuard,
     pub(crate) status: Arc<Status>,
-    sender: mpsc::UnboundedSender<Input>,
+    pub(crate) sender: mpsc::UnboundedSender<Input>,
 }
 
 /// The driver's end of the channel.
@@ -228,12 +228,12 @@ impl Mailbox {
 
     /// Returns `true` if this client is open and belongs to this process.
     pub(crate) fn usable(&self) -> bool {
-        self.origin.is_here() && self.status.get() != ClientState::Closed
+        self.origin.is_here() && self.status.is_open()
     }
 
     pub(crate) fn send(&self, command: Command) -> Result<()> {
         self.origin.check()?;
-        if self.status.get() == ClientState::Closed {
+        if !self.status.is_open() {
             return Err(Error::client_closed());
         }
         self.sender.send(Input::Command(command)).map_err(|_| Error::client_closed())

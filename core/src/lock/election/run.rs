@@ -69,7 +69,7 @@ impl Rounds {
     /// switch to a new client.
     #[must_use]
     pub fn are_over(election: &Election) -> bool {
-        election.lock.resolve().is_ok_and(|resolved| resolved.client.state() == ClientState::Closed)
+        election.lock.resolve().is_ok_and(|resolved| !resolved.client.mailbox().status.is_open())
     }
 
     /// Waits for `time` before the next campaign. Returns earlier if the client is closed.
